@@ -1,11 +1,11 @@
-"""The controller: the cluster's metadata as a pure state machine, and the journal that keeps it.
+"""The controller: keeps the cluster's metadata, as a pure state machine over a replicated Raft log.
 
 From the top: `app` builds everything; `rpc` and `api` take calls by gRPC and HTTP; `k8s` speaks to
-Kubernetes; `leader` does what the leading controller does; `raft_node` runs `raft`; `state` is what the
-log's commands make; `security` is the cluster's secret and tokens.
+Kubernetes; `leader` does what the leading controller does; `raft_node` runs `raft`; `state` is the cluster's
+state and the commands that change it; `security` has the cluster's secret and tokens.
 
 - `node`: a controller's parts, put together
-- `limits`: what the state may grow to
-- `pods`: which pod a broker or a controller is
+- `limits`: the bounds of the state and of the controller's work
+- `pods`: the pod in which a broker or a controller runs
 - `__main__`: `tank-controller`
 """

@@ -1,4 +1,4 @@
-"""`tank-controller`: one controller of a cluster. The only place of this package that wires real things."""
+"""`tank-controller`: runs one controller of a cluster. The command builds the process from its options."""
 
 import asyncio
 import os
@@ -13,7 +13,7 @@ import click
 
 from tank_protos import server_packages
 
-server_packages.demand()  # before what imports them
+server_packages.demand()  # before the modules that import them
 
 from tank_controller import limits  # noqa: E402
 from tank_controller.security.api_token import TOKEN_VARIABLE, Token  # noqa: E402
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from tank_controller.k8s.client import KubernetesConfig
     from tank_controller.node import ControllerConfig
 
-# What takes long to import waits until signals are heard: see `main`.
+# Slow imports wait until the signal handlers are set: see `main`.
 
 EPILOG = """
 Every option can also be an environment variable: --session-timeout-ms: TANK_SESSION_TIMEOUT_MS.
 
-A cluster is founded once, when all configured controllers are there and empty. A controller whose folder was
+A cluster is founded once, when all configured controllers run and are empty. A controller whose folder was
 emptied asks the others to be added, and doesn't vote before it has caught up.
 
 \b
@@ -40,7 +40,7 @@ Exit codes:
 
 
 class ClusterOption(click.ParamType):  # type: ignore[type-arg] # generic in newer versions of click alone
-    """`1=HOST:PORT,2=HOST:PORT,…`"""
+    """The controllers' addresses: `1=HOST:PORT,2=HOST:PORT,…`"""
 
     name = "ID=HOST:PORT,..."
 
@@ -54,18 +54,20 @@ class ClusterOption(click.ParamType):  # type: ignore[type-arg] # generic in new
             if match is None or int(match[3]) > 65_535:
                 self.fail("write ID=HOST:PORT for each controller, with commas between", param, ctx)
             if int(match[1]) in found:
-                self.fail(f"controller {match[1]} is there twice", param, ctx)
+                self.fail(
+                    f"controller {match[1]} is named twice: give each controller one address", param, ctx
+                )
             found[int(match[1])] = f"{match[2]}:{match[3]}"
         return found
 
 
 class OrdinalOption(click.ParamType):  # type: ignore[type-arg] # as above
-    """`N`, or the name of a StatefulSet's pod."""
+    """A controller's ordinal: `N`, or the name of a StatefulSet's pod."""
 
     name = "N|POD"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Of a pod `NAME-N` it is N."""
+        """The ordinal; that of a pod `NAME-N` is N."""
         match = re.fullmatch(r"(?:[a-z0-9.-]{1,240}-)?(\d{1,9})", str(value))
         if match is None:
             self.fail("write a whole number, or a pod's name such as tank-controller-0", param, ctx)
@@ -86,43 +88,47 @@ class OrdinalOption(click.ParamType):  # type: ignore[type-arg] # as above
     type=OrdinalOption(),
     envvar="TANK_ID",
     required=True,
-    help="Which of --cluster this one is; of a pod NAME-N: N.",
+    help="This controller's ID in --cluster; a pod's name NAME-N stands for N.",
 )
 @click.option(
     "--cluster",
     type=ClusterOption(),
     required=True,
-    help="All controllers, this one among them, the same list for each: where they reach each other, and "
-    "brokers reach them.",
+    help="The addresses of all controllers, this one included, at which controllers and brokers reach them. "
+    "The same list for each controller.",
 )
 @click.option(
     "--data",
     type=click.Path(path_type=Path),
     required=True,
-    help="Where its log is kept: a folder of its own.",
+    help="The folder of this controller's log; no other process may use it.",
 )
 @click.option(
-    "--listen", metavar="HOST:PORT", default=None, help="Where to serve gRPC.  [default: what --cluster says]"
+    "--listen",
+    metavar="HOST:PORT",
+    default=None,
+    help="The address for gRPC.  [default: this controller's in --cluster]",
 )
 @click.option(
     "--http",
     metavar="HOST:PORT",
     default=None,
-    help="Where to serve /metrics, /healthz, /readyz and the API below /api/v1; off: nowhere.  "
-    "[default: this machine alone, one port above --listen]",
+    help="The address for /metrics, /healthz, /readyz and the API below /api/v1; off: none.  "
+    "[default: loopback, one port above --listen]",
 )
 @click.option(
     "--api-token-file",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="The secret that changes by the API take, and all that other machines ask; it may be changed "
-    f"while this runs. Or the secret itself in {TOKEN_VARIABLE}.  [default: no changes by the API]",
+    help="The file with the token that the API demands for changes, and for all requests from other "
+    f"machines; it may change at any time. Or put the token into {TOKEN_VARIABLE}.  "
+    "[default: no changes by the API]",
 )
 @click.option(
     "--secret-file",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="The cluster's secret, the same line for all controllers, all brokers and `tank cluster`: no "
-    "process is taken without it. Of several lines the first is used, and all are accepted; it may be "
-    "changed while this runs.  [default: whoever reaches --listen is believed]",
+    help="The file with the cluster's secret, the same line for all controllers, all brokers and `tank "
+    "cluster`: processes without it are refused. Of several lines the first is used, and all are accepted; "
+    "it may change at any time.  [default: every caller that reaches --listen is trusted]",
 )
 @click.option(
     "--session-timeout-ms",
@@ -136,20 +142,20 @@ class OrdinalOption(click.ParamType):  # type: ignore[type-arg] # as above
     type=click.IntRange(100, 86_400_000),
     default=limits.CLOCK_SKEW_MAX_MS,
     show_default=True,
-    help="A broker whose clock is further from those of most leads nothing that another can lead. The same "
-    "for all controllers.",
+    help="A broker whose clock differs more from the majority's leads no partition that another broker can "
+    "lead. The same for all controllers.",
 )
 @click.option(
     "--kubernetes-brokers",
     metavar="NAME",
-    help="The StatefulSet of the brokers, when this runs in a pod: who is one too many is drained.  "
-    "[default: none]",
+    help="The StatefulSet of the brokers, when this runs in a pod: brokers above its number of pods are "
+    "drained.  [default: none]",
 )
 @click.option(
     "--kubernetes-controllers",
     metavar="NAME",
-    help="The StatefulSet that this pod is of: it joins the others though --cluster doesn't name it, and "
-    "leaves them when it is one too many.  [default: none]",
+    help="The StatefulSet of this pod: the controller joins the others even if --cluster doesn't name it, "
+    "and leaves them when fewer pods are wanted.  [default: none]",
 )
 @click.option(
     "--kubernetes-namespace",
@@ -161,14 +167,14 @@ class OrdinalOption(click.ParamType):  # type: ignore[type-arg] # as above
     type=click.Choice(["debug", "info", "warning", "error"]),
     default="info",
     show_default=True,
-    help="The least important lines that are written.",
+    help="The least level of log lines that are written.",
 )
 @click.option(
     "--log-format",
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="How log lines are written: for people, or an object a line.",
+    help="The format of log lines: text, or one JSON object per line.",
 )
 def main(
     ordinal: int,
@@ -188,10 +194,12 @@ def main(
 ) -> None:
     """Run one controller of a cluster, until SIGTERM or Ctrl-C stops it in order.
 
-    Without --secret-file it serves gRPC to whoever reaches it: keep its address among the cluster's own.
+    Without --secret-file every program that reaches the gRPC port is trusted: keep the port in the
+    cluster's network.
     """
     if os.getpid() == 1:
-        # A container's first process ignores signals without a handler, and is the parent of orphans.
+        # A container's first process ignores signals for which it has no handler, and is the parent of
+        # orphaned processes.
         signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     from tank_controller.node import ControllerConfig
@@ -224,7 +232,7 @@ def main(
 def _kubernetes(
     brokers: str | None, controllers: str | None, namespace: str | None
 ) -> "KubernetesConfig | None":
-    """None: this is no pod whose sets are to be looked at."""
+    """The Kubernetes settings; None when no StatefulSet was named."""
     from tank_controller.k8s.client import KubernetesConfig
 
     if not brokers and not controllers:
@@ -236,7 +244,7 @@ def _kubernetes(
 
 
 def _http(said: str | None, listen: str) -> str:
-    """host:port of HTTP; empty: nowhere."""
+    """The host:port for HTTP; empty when HTTP is off."""
     if said:
         return "" if said.lower() == "off" else said
     port = int(listen.rpartition(":")[2])
@@ -244,10 +252,10 @@ def _http(said: str | None, listen: str) -> str:
 
 
 def run(config: "ControllerConfig") -> int:
-    """The exit code."""
+    """Runs the controller until it stops; returns the exit code."""
     from tank_controller.app.process import ControllerProcess
     from tank_controller.raft_node.replay import RaftStorageError
-    from tank_controller.rpc.server import ListenError
+    from tank_controller.rpc.server import ControllerListenError
     from tank_controller.state.machine import UnknownEntryError
     from tank_controller.state.state import SnapshotError
     from tank_protos.cluster_secret import SecretError
@@ -257,7 +265,14 @@ def run(config: "ControllerConfig") -> int:
 
     try:
         asyncio.run(live())
-    except (RaftStorageError, SnapshotError, UnknownEntryError, ListenError, SecretError, OSError) as error:
+    except (
+        RaftStorageError,
+        SnapshotError,
+        UnknownEntryError,
+        ControllerListenError,
+        SecretError,
+        OSError,
+    ) as error:
         click.echo(f"error: {error}.", err=True)
         return 1
     return 0

@@ -1,4 +1,6 @@
-"""Which pod a broker or a controller is, by its host's name: so Kubernetes' people know them. Pure."""
+"""Names of the pods in which brokers and controllers run, derived from host names, for messages to operators.
+Pure.
+"""
 
 import re
 
@@ -8,8 +10,9 @@ FIRST_BROKER = 1
 
 
 def pod_of(number: int, host: str, first: int) -> str:
-    """The pod's name, where its host is called as a StatefulSet's headless Service calls it; else empty.
-    `first`: the number of the one in pod 0."""
+    """The pod's name, if the host has a name of a StatefulSet's headless Service; else empty. `first`: the
+    broker's or controller's number in pod 0.
+    """
     match = _POD.fullmatch(host)
     return match[1] if match is not None and int(match[3]) + first == number else ""
 

@@ -1,4 +1,4 @@
-"""Who may use the HTTP API: this machine may look, whoever has the token may do all."""
+"""Access to the HTTP API: reads from this machine are free, all else needs the token."""
 
 import asyncio
 import hmac
@@ -17,17 +17,17 @@ HOW_TO = (
 
 
 class Access:
-    """One controller's."""
+    """One controller's access rules."""
 
     def __init__(self, token: Token) -> None:
         self._token = token
 
     async def check(self, *, changes: bool, local: bool, authorization: str | None) -> None:
-        """ApiError when the request may not be done. `local`: as `is_local` says."""
+        """Raises ApiError when the request is not allowed. `local`: the result of `is_local`."""
         if not changes and local and authorization is None:
             return
         if not self._token.configured:
-            what = "it takes no changes over HTTP" if changes else "only its own machine may ask it over HTTP"
+            what = "changes over HTTP are refused" if changes else "requests from other machines are refused"
             message = f"This controller has no token, so {what}: {HOW_TO}."
             raise ApiError(HTTPStatus.FORBIDDEN, "no_token_configured", message)
         given = re.fullmatch(r"bearer +(\S+)", (authorization or "").strip(), re.IGNORECASE)
@@ -36,17 +36,17 @@ class Access:
         try:
             token = await asyncio.to_thread(self._token.read)
         except TokenError as error:
-            message = f"{error}: mend the file on this controller."
+            message = f"{error}: correct the file on this controller."
             raise ApiError(HTTPStatus.SERVICE_UNAVAILABLE, "token_unreadable", message) from None
         if not hmac.compare_digest(_digest(given[1]), _digest(token)):
             raise _unauthorized("That is not the token which this controller was started with.")
 
 
 def is_local(peer: str, host: str, forwarded: bool) -> bool:
-    """Whether the request comes from this machine, and nobody else's program had it sent.
+    """Whether a program on this machine makes the request for itself, not for a web page or a proxy.
 
-    `peer`: the address that it comes from. `host`: the Host header; a page in a browser may have a name of
-    its own point here. `forwarded`: a proxy says that it brings it for somebody.
+    `peer`: the address of the connection. `host`: the Host header; a page in a browser may let a name of its
+    own point here. `forwarded`: whether a proxy forwards the request.
     """
     name = (
         host[: host.index("]") + 1].strip("[]")
@@ -66,7 +66,7 @@ def _is_loopback(address: str) -> bool:
 
 
 def _digest(token: str) -> bytes:
-    """Of one length: how long it takes to compare says nothing of the token's."""
+    """A digest of fixed length: the time of its comparison reveals nothing of the token."""
     return sha256(token.encode(errors="surrogateescape")).digest()
 
 

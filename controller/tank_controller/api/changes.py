@@ -1,12 +1,12 @@
-"""What the HTTP API changes: the same commands as `tank cluster`, and topics."""
+"""The changes of the HTTP API: the commands of `tank cluster`, and those of topics."""
 
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import TypeVar
 
 from tank_controller.api.errors import ApiError, invalid
-from tank_controller.api.leader import Admin, Leader
-from tank_controller.api.reads import Asked, Reads
+from tank_controller.api.leader import Leader, LeaderAdmin
+from tank_controller.api.reads import ApiRequest, Reads
 from tank_controller.leader import checks
 from tank_controller.leader.report import Json, Row
 from tank_protos.error_codes import ErrorCode
@@ -16,7 +16,7 @@ Found = TypeVar("Found")
 
 
 class Changes:
-    """The operations that take a token. Each raises ApiError; what takes long is begun when it returns."""
+    """The operations that need a token. Each raises ApiError; a long one has begun when it returns."""
 
     def __init__(self, leader: Leader, reads: Reads, now_ms: Callable[[], int]) -> None:
         self._leader = leader
@@ -25,15 +25,15 @@ class Changes:
 
     # --- controllers ---
 
-    async def transfer_leadership(self, asked: Asked) -> Json:
-        """To a voter."""
+    async def transfer_leadership(self, asked: ApiRequest) -> Json:
+        """Transfers leadership to a voter."""
         ordinal = asked.path.integer("controller_id")
         request = pb.TransferLeadershipRequest(ordinal=ordinal)
         await self._membership(ordinal, lambda admin: admin.TransferLeadership(request))
         return {"controller": ordinal}
 
-    async def remove_controller(self, asked: Asked) -> Json:
-        """One that doesn't lead."""
+    async def remove_controller(self, asked: ApiRequest) -> Json:
+        """Removes a controller that doesn't lead."""
         ordinal, disk = asked.path.integer("controller_id"), asked.query.text("disk")
         try:
             request = pb.RemoveControllerRequest(
@@ -44,7 +44,9 @@ class Changes:
         await self._membership(ordinal, lambda admin: admin.RemoveController(request))
         return {"removed_controller": ordinal}
 
-    async def _membership(self, ordinal: int, call: Callable[[Admin], Awaitable[pb.ChangeAnswer]]) -> None:
+    async def _membership(
+        self, ordinal: int, call: Callable[[LeaderAdmin], Awaitable[pb.ChangeAnswer]]
+    ) -> None:
         try:
             await self._leader.change(call)
         except ApiError as error:
@@ -57,15 +59,15 @@ class Changes:
 
     # --- brokers ---
 
-    async def drain(self, asked: Asked) -> Json:
-        """Begun."""
+    async def drain(self, asked: ApiRequest) -> Json:
+        """Begins to drain a broker."""
         return await self._set_draining(asked, draining=True)
 
-    async def undo_drain(self, asked: Asked) -> Json:
-        """It may hold partitions again."""
+    async def undo_drain(self, asked: ApiRequest) -> Json:
+        """Lets a drained broker hold partitions again."""
         return await self._set_draining(asked, draining=False)
 
-    async def _set_draining(self, asked: Asked, *, draining: bool) -> Json:
+    async def _set_draining(self, asked: ApiRequest, *, draining: bool) -> Json:
         broker_id = asked.path.integer("broker_id")
         found = await self._leader.overview()
         if draining and (problem := checks.drain_problem(found, broker_id)):
@@ -74,15 +76,15 @@ class Changes:
         load = checks.load_of(await _afterwards(self._leader.overview()), broker_id)
         return {"broker": broker_id, "draining": draining, "replicas": load.replicas, "leads": load.leads}
 
-    async def remove_broker(self, asked: Asked) -> Json:
-        """One that is drained, and stopped."""
+    async def remove_broker(self, asked: ApiRequest) -> Json:
+        """Removes a broker that is drained and stopped."""
         broker_id = asked.path.integer("broker_id")
         checks.check_remove(checks.load_of(await self._leader.overview(), broker_id))
         await self._command(pb.Command(remove_broker=pb.RemoveBroker(broker_id=broker_id)))
         return {"removed": broker_id}
 
-    async def balance(self, asked: Asked) -> Json:
-        """Begun."""
+    async def balance(self, asked: ApiRequest) -> Json:
+        """Begins to balance loads and leaders."""
         await self._leader.change(lambda admin: admin.Balance(pb.BalanceRequest()))
         found = await _afterwards(self._leader.overview())
         loads: list[Json] = [
@@ -93,8 +95,8 @@ class Changes:
 
     # --- topics ---
 
-    async def create_topic(self, asked: Asked) -> Json:
-        """On brokers that the controllers choose."""
+    async def create_topic(self, asked: ApiRequest) -> Json:
+        """Creates a topic on brokers that the controllers choose."""
         body = asked.body
         create = pb.CreateTopic(
             name=body.text("topic"),
@@ -105,8 +107,8 @@ class Changes:
         await self._command(pb.Command(create_topic=create))
         return await _afterwards(self._reads.topic_json(create.name))
 
-    async def alter_topic(self, asked: Asked) -> Json:
-        """Settings and partitions; what isn't named stays."""
+    async def alter_topic(self, asked: ApiRequest) -> Json:
+        """Changes settings and adds partitions; all other settings stay."""
         name, body = asked.path.text("topic"), asked.body
         settings = body.settings("settings")
         if not settings and "partitions" not in body:
@@ -120,8 +122,8 @@ class Changes:
         await self._command(pb.Command(alter_topic=alter))
         return await _afterwards(self._reads.topic_json(name))
 
-    async def delete_topic(self, asked: Asked) -> Json:
-        """With all that it holds."""
+    async def delete_topic(self, asked: ApiRequest) -> Json:
+        """Deletes a topic and its messages."""
         name = asked.path.text("topic")
         delete = pb.DeleteTopic(topic_id=await self._topic_id(name))
         await self._command(pb.Command(delete_topic=delete))
@@ -133,8 +135,8 @@ class Changes:
 
     # --- partitions ---
 
-    async def elect(self, asked: Asked) -> Json:
-        """The preferred leader; an unclean one where nobody leads."""
+    async def elect(self, asked: ApiRequest) -> Json:
+        """Elects the preferred leader, or an unclean one for a leaderless partition."""
         row, unclean = await self._reads.row(asked.path), asked.body.flag("unclean")
         kind = pb.ElectLeader.UNCLEAN if unclean else pb.ElectLeader.PREFERRED
         elect = pb.ElectLeader(kind=kind, partitions=[_ref(row)])
@@ -146,8 +148,8 @@ class Changes:
             "lossy": after.partition.lossy_elections > row.partition.lossy_elections,
         }
 
-    async def move(self, asked: Asked) -> Json:
-        """Begun; another order of the same brokers is through at once."""
+    async def move(self, asked: ApiRequest) -> Json:
+        """Begins a move; a new order of the same brokers takes effect at once."""
         row = await self._reads.row(asked.path)
         placed = pb.Placed(
             topic_id=row.topic.topic.topic_id,
@@ -157,8 +159,8 @@ class Changes:
         await self._on_partition(pb.Command(reassign=pb.Reassign(partitions=[placed])), row)
         return _moved(await _afterwards(self._reads.row(asked.path)))
 
-    async def cancel_move(self, asked: Asked) -> Json:
-        """The added replicas go."""
+    async def cancel_move(self, asked: ApiRequest) -> Json:
+        """Cancels a move: the added replicas are removed."""
         row = await self._reads.row(asked.path)
         if problem := checks.cancel_problem(row):
             raise ApiError(HTTPStatus.CONFLICT, "not_moving", problem)
@@ -170,11 +172,11 @@ class Changes:
         outcome = await self._command(command)
         try:
             checks.check_partition(outcome, row, unclean=unclean)
-        except checks.RefusedError as error:
+        except checks.CheckRefusedError as error:
             gone = error.error in (ErrorCode.UNKNOWN_TOPIC, ErrorCode.UNKNOWN_PARTITION)
             if gone or error.error is ErrorCode.INVALID_REPLICATION_FACTOR:
                 raise
-            # Whom the body names, and whom it finds there: the path is right.
+            # Errors about the brokers that the body names, not about the path.
             raise ApiError(HTTPStatus.CONFLICT, error.error.name.lower(), error.message) from None
 
     async def _command(self, command: pb.Command) -> pb.ProposalOutcome:
@@ -184,18 +186,20 @@ class Changes:
         except ApiError as error:
             if error.code != ErrorCode.INVALID_REPLICATION_FACTOR.name.lower():
                 raise
-            # The number is right, and so many brokers are not there, or not yet.
+            # The replication factor is valid, but there are too few brokers, perhaps only for now.
             raise ApiError(HTTPStatus.CONFLICT, "too_few_brokers", error.message) from None
 
 
 async def _afterwards(read: Awaitable[Found]) -> Found:
-    """What is there behind a change that was made. An answer "ask again" would have it made twice."""
+    """Reads the result of a change that was made. A failed read must not answer "ask again", or clients would
+    repeat the change.
+    """
     try:
         return await read
     except ApiError as error:
         if error.status is not HTTPStatus.SERVICE_UNAVAILABLE:
             raise
-        message = f"It was done, and how it is now is not known: {error.message}"
+        message = f"The change was made, but its result could not be read: {error.message}"
         raise ApiError(HTTPStatus.GATEWAY_TIMEOUT, "timed_out", message) from None
 
 

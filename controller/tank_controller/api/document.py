@@ -1,16 +1,16 @@
-"""The HTTP API's description, for /api/v1/openapi.json: made of the table of operations. Pure."""
+"""The HTTP API's description, for /api/v1/openapi.json: made from the table of operations. Pure."""
 
 from collections.abc import Mapping, Sequence
 
-from tank_controller.api.fields import Field, Kind
-from tank_controller.api.operations import OPERATIONS, PREFIX, TROUBLES, Operation
+from tank_controller.api.fields import ApiField, FieldKind
+from tank_controller.api.operations import OPERATIONS, PREFIX, TROUBLES, ApiOperation
 from tank_controller.leader.report import Json
 
 _ABOUT = (
     "The controllers' answers and changes, the same as those of `tank cluster`. Any controller may be asked: "
     "one that doesn't lead asks the one that does. What is shown is committed. Reads are open to the "
     "controller's own machine; changes, and everything from other machines, take the token: `Authorization: "
-    "Bearer TOKEN`. Keys of answers are promised: none goes away or changes its type, new ones may come."
+    "Bearer TOKEN`. Keys of answers are stable: none goes away or changes its type, new ones may come."
 )
 
 _INTEGER: Json = {"type": "integer", "minimum": 0}
@@ -20,12 +20,12 @@ _IDS: Json = {"type": "array", "items": {"type": "integer"}}
 _OR_NONE: Json = {"type": ["integer", "null"]}
 _NEXT: Json = {
     "type": ["string", "null"],
-    "description": "where the next page begins: its `after`; null: there is no more",
+    "description": "the `after` of the next page; null: this is the last page",
 }
 
 
 def _object(about: str, **properties: Json) -> dict[str, Json]:
-    """Of which all keys are always there."""
+    """The schema of an object in which all keys are always present."""
     return {
         "type": "object",
         "description": about,
@@ -70,8 +70,8 @@ SCHEMAS: Mapping[str, dict[str, Json]] = {
         disk_bytes=_OR_NONE,
     ),
     "Controllers": _object("All of them", controllers=_list("Controller")),
-    "Transferred": _object("Who is to lead", controller=_INTEGER),
-    "RemovedController": _object("Who is no member any more", removed_controller=_INTEGER),
+    "Transferred": _object("The next leader", controller=_INTEGER),
+    "RemovedController": _object("The removed controller", removed_controller=_INTEGER),
     "Broker": _object(
         "A broker and what it holds",
         broker_id=_INTEGER,
@@ -92,7 +92,7 @@ SCHEMAS: Mapping[str, dict[str, Json]] = {
     "Drained": _object(
         "What is left on it", broker=_INTEGER, draining=_FLAG, replicas=_INTEGER, leads=_INTEGER
     ),
-    "RemovedBroker": _object("Who is forgotten", removed=_INTEGER),
+    "RemovedBroker": _object("The removed broker", removed=_INTEGER),
     "Balanced": _object(
         "Loads as they are now",
         balanced=_FLAG,
@@ -136,7 +136,7 @@ SCHEMAS: Mapping[str, dict[str, Json]] = {
         unreadable=_IDS,
     ),
     "Partitions": _object("A page of them, by topic and number", partitions=_list("Partition"), next=_NEXT),
-    "Elected": _object("Who leads now", topic=_TEXT, partition=_INTEGER, leader=_OR_NONE, lossy=_FLAG),
+    "Elected": _object("The present leader", topic=_TEXT, partition=_INTEGER, leader=_OR_NONE, lossy=_FLAG),
     "Moved": _object("Where it is, or goes", topic=_TEXT, partition=_INTEGER, replicas=_IDS, moving=_FLAG),
     "Status": _object(
         "The cluster at a glance",
@@ -155,9 +155,11 @@ SCHEMAS: Mapping[str, dict[str, Json]] = {
         balanced=_FLAG,
         feature_level=_INTEGER,
         next_level_waits_for=_object(
-            "Who holds up the next feature level; the leader knows of none when both are empty",
+            "What holds up the next feature level: processes that don't know it, and topics that users have "
+            "to delete, because brokers need their names from it on; nothing when all are empty",
             brokers=_IDS,
             controllers=_IDS,
+            topics={"type": "array", "items": _TEXT},
         ),
         waiting=_list("Partition"),
         moving=_list("Partition"),
@@ -183,7 +185,7 @@ def document() -> dict[str, Json]:
     }
 
 
-def _described(operation: Operation) -> dict[str, Json]:
+def _described(operation: ApiOperation) -> dict[str, Json]:
     found: dict[str, Json] = {
         "operationId": operation.name.value,
         "summary": operation.about,
@@ -191,7 +193,7 @@ def _described(operation: Operation) -> dict[str, Json]:
         "responses": {
             str(operation.status.value): _answer(operation.about, operation.answer),
             "4XX": _answer("It was not done: the request is to be another, or the cluster first", "Error"),
-            "5XX": _answer("It was not done now, or nobody knows: look, or ask again", "Error"),
+            "5XX": _answer("It was not done, or its outcome is unknown: look, or ask again", "Error"),
         },
     }
     if operation.detail:
@@ -212,17 +214,17 @@ def _answer(about: str, schema: str) -> dict[str, Json]:
     return {"description": about, "content": {"application/json": {"schema": _ref(schema)}}}
 
 
-def _parameter(field: Field, place: str) -> dict[str, Json]:
+def _parameter(field: ApiField, place: str) -> dict[str, Json]:
     schema = field.schema()
     found: dict[str, Json] = {"name": field.name, "in": place, "description": schema.pop("description")}
     if field.required:
         found["required"] = True
-    if field.kind is Kind.TEXTS:
+    if field.kind is FieldKind.TEXTS:
         found["explode"] = True
     return {**found, "schema": schema}
 
 
-def _body(fields: Sequence[Field]) -> dict[str, Json]:
+def _body(fields: Sequence[ApiField]) -> dict[str, Json]:
     return {
         "type": "object",
         "properties": {field.name: field.schema() for field in fields},

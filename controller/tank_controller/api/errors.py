@@ -1,23 +1,23 @@
-"""What the HTTP API answers when it doesn't do what it was asked. Pure."""
+"""The HTTP API's answers to requests that it refuses. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
-from tank_controller.leader.checks import RefusedError, error_code
+from tank_controller.leader.checks import CheckRefusedError, error_code
 from tank_controller.leader.report import Json
 from tank_protos.error_codes import ErrorCode
 
 
 @dataclass(slots=True)
 class ApiError(Exception):
-    """An answer that is an error."""
+    """An error answer."""
 
     status: HTTPStatus
     code: str
     """For programs: the name of an `ErrorCode`, or one of the API's own."""
     message: str
-    """For people, in one sentence: why, and what to do."""
+    """One sentence for operators: what happened, and what to do."""
     headers: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
@@ -43,19 +43,19 @@ _STATUS: dict[ErrorCode, HTTPStatus] = {
     ErrorCode.STORAGE: HTTPStatus.SERVICE_UNAVAILABLE,
     ErrorCode.TIMED_OUT: HTTPStatus.GATEWAY_TIMEOUT,
 }
-"""All others say that the cluster is not as the request needs it: a conflict."""
+"""All other errors are conflicts: the cluster's state doesn't allow the request."""
 
 RETRY_AFTER_S = 1
-"""What passes by itself, such as an election, takes about so long."""
+"""The Retry-After of temporary errors: an election takes about so long."""
 
 
 def refused(error: int, message: str) -> ApiError:
-    """The answer for an error of the state machine's. `message` may lack capital and full stop."""
-    return of_refusal(RefusedError(error_code(error), sentence(message)))
+    """The answer for a rejection of the state machine. `message` may lack the capital and the full stop."""
+    return of_refusal(CheckRefusedError(error_code(error), sentence(message)))
 
 
-def of_refusal(refusal: RefusedError) -> ApiError:
-    """The same for one that is put in words."""
+def of_refusal(refusal: CheckRefusedError) -> ApiError:
+    """The answer for a refusal that is a sentence already."""
     status = _STATUS.get(refusal.error, HTTPStatus.CONFLICT)
     passes = status is HTTPStatus.SERVICE_UNAVAILABLE
     headers = {"Retry-After": str(RETRY_AFTER_S)} if passes else {}
@@ -63,10 +63,10 @@ def of_refusal(refusal: RefusedError) -> ApiError:
 
 
 def invalid(message: str) -> ApiError:
-    """A request that makes no sense, whatever the cluster is like."""
+    """The answer to a request that is invalid in any state of the cluster."""
     return refused(ErrorCode.INVALID_REQUEST, message)
 
 
 def sentence(message: str) -> str:
-    """A message of the state machine's as people read it."""
+    """The message with a capital and a full stop."""
     return f"{message[:1].upper()}{message[1:]}{'' if message.endswith('.') else '.'}"

@@ -1,41 +1,34 @@
 """The controller's HTTP port: /metrics for Prometheus, /healthz and /readyz for probes and people, and the
-API."""
+API.
+"""
 
 import asyncio
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from aiohttp import web
 
 from tank_controller import limits
-from tank_controller.api.routes import Api
-from tank_controller.node import Rooms
-from tank_controller.security.trust import Trust
-from tank_protos.cluster_secret import Refusal
+from tank_controller.api.routes import HttpApi
+from tank_controller.node import NodeHost
+from tank_protos.cluster_secret import SecretRefusal
 from tank_protos.resolver import host_and_port
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
 
-class House(Protocol):
-    """As `tank_controller.app.process.ControllerProcess` has it."""
-
-    rooms: Rooms | None
-    trust: Trust
-
-
-class HttpServer:
+class ControllerHttp:
     """Serves one controller's metrics, health, and API."""
 
-    def __init__(self, house: House, api: Api | None = None) -> None:
-        self._house = house
+    def __init__(self, host: NodeHost, api: HttpApi | None = None) -> None:
+        self._host = host
         self._api = api
         self._runner: web.AppRunner | None = None
         self._listener: asyncio.Server | None = None
 
     async def start(self, address: str) -> int:
-        """Listens on host:port; the port that the system chose for port 0. OSError."""
+        """Listens on host:port; returns the port, which the system chooses for port 0. Raises OSError."""
         app = web.Application(client_max_size=limits.MAX_API_BODY_BYTES)
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/healthz", self._healthz)
@@ -63,7 +56,7 @@ class HttpServer:
         return chosen
 
     async def stop(self) -> None:
-        """Ends it; requests under way get a second."""
+        """Stops serving; requests under way get a second."""
         if self._listener is not None:
             self._listener.close()
             self._listener = None
@@ -72,31 +65,31 @@ class HttpServer:
             self._runner = None
 
     def collect(self) -> "Iterator[Metric]":
-        """As Prometheus' library asks a collector."""
+        """The metrics, as Prometheus' library expects them from a collector."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
         from tank_controller.api.metrics_collector import ControllerCollector
 
-        rooms = self._house.rooms
-        ready = rooms is not None and not rooms.problem
+        node = self._host.node
+        ready = node is not None and not node.problem
         yield GaugeMetricFamily(
             "tank_controller_ready", "1 when /readyz says that it is a member and takes part", float(ready)
         )
-        if rooms is not None:
+        if node is not None:
             yield GaugeMetricFamily(
                 "tank_controller_knows_leader",
                 "1 when it leads, or has heard from the controller that does",
-                float(rooms.readiness.knows_leader),
+                float(node.readiness.knows_leader),
             )
             yield from ControllerCollector(
-                rooms.member.driver, rooms.metadata, rooms.clocks, rooms.desk.fences
+                node.member.driver, node.metadata, node.clocks, node.brokers.leadership.fences
             ).collect()
             yield GaugeMetricFamily(
                 "tank_controller_brokers_connected",
                 "Brokers whose streams are open here: at the leader alone",
-                float(len(rooms.desk.streams)),
+                float(len(node.brokers.streams)),
             )
-            space = rooms.space()
+            space = node.space()
             yield GaugeMetricFamily(
                 "tank_controller_disk_free_bytes", "Room on its disk", space.free if space else None
             )
@@ -104,13 +97,13 @@ class HttpServer:
                 "tank_controller_disk_size_bytes", "Size of its disk", space.size if space else None
             )
 
-        trust = self._house.trust
+        trust = self._host.trust
         refused = CounterMetricFamily(
             "tank_controller_untrusted_calls",
             "Calls that were refused because they didn't prove the cluster's secret, by reason",
             labels=["reason"],
         )
-        for reason in Refusal:
+        for reason in SecretRefusal:
             refused.add_metric([reason.value], trust.refused[reason.value])
         yield refused
         yield CounterMetricFamily(
@@ -140,17 +133,17 @@ class HttpServer:
         return web.Response(body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     async def _healthz(self, request: web.Request) -> web.Response:
-        """That this answers at all says that the event loop runs."""
+        """Answers always: an answer shows that the event loop runs."""
         return web.json_response({"status": "ok"})
 
     async def _readyz(self, request: web.Request) -> web.Response:
-        rooms = self._house.rooms
-        if rooms is None:
+        node = self._host.node
+        if node is None:
             body: dict[str, object] = {
                 "ready": False,
                 "problems": ["it belongs to no cluster yet: it waits for the other configured controllers"],
             }
         else:
-            problems = [each for each in (rooms.problem, rooms.readiness.notice) if each]
-            body = {"ready": not rooms.problem, "problems": problems, **rooms.facts()}
+            problems = [each for each in (node.problem, node.readiness.notice) if each]
+            body = {"ready": not node.problem, "problems": problems, **node.facts()}
         return web.json_response(body, status=200 if body["ready"] else 503)

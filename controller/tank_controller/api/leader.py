@@ -1,4 +1,6 @@
-"""The HTTP API's way to the controller that leads: this one, or the one that it names, by gRPC."""
+"""Calls of the leading controller for the HTTP API: this controller itself, or the one that it names, by
+gRPC.
+"""
 
 import asyncio
 import contextlib
@@ -16,13 +18,14 @@ from tank_protos.call_proof import NO_PROOF, ProvenCalls
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.generated.control_pb2_grpc import AdminStub
+from tank_protos.grpc_channel import channel as channel_to
 
 POLL_S = 0.1
-"""How often it is looked whether somebody leads."""
+"""The pause between two attempts to find a leader."""
 
 
-class Admin(Protocol):
-    """A controller's answers: of `tank_controller.rpc.admin.AdminService`, or of a stub."""
+class LeaderAdmin(Protocol):
+    """The service Admin of a controller: `tank_controller.rpc.admin.AdminService`, or a stub."""
 
     def Describe(self, request: pb.DescribeControllersRequest) -> Awaitable[pb.ControllersDescription]: ...
     def Overview(self, request: pb.OverviewRequest) -> Awaitable[pb.OverviewAnswer]: ...
@@ -34,21 +37,26 @@ class Admin(Protocol):
 
 
 class Leader:
-    """Whoever leads, as one controller finds it. Every question raises ApiError."""
+    """The leading controller, as one controller finds it. All methods raise ApiError."""
 
     def __init__(
-        self, here: Admin, elsewhere: Callable[[str], Admin], ordinal: int, addresses: Mapping[int, str]
+        self,
+        here: LeaderAdmin,
+        elsewhere: Callable[[str], LeaderAdmin],
+        ordinal: int,
+        addresses: Mapping[int, str],
     ) -> None:
-        """`here`: this controller, of this number. `elsewhere`: the one at host:port. `addresses`: of all
-        configured ones, by number."""
+        """`here`: this controller, with ordinal `ordinal`. `elsewhere`: returns the controller at host:port.
+        `addresses`: those of all configured controllers, by ordinal.
+        """
         self._here = here
         self._elsewhere = elsewhere
         self._own_address = addresses[ordinal]
         self._configured = list(addresses.values())
 
     async def overview(self) -> pb.OverviewAnswer:
-        """Brokers, and counts of partitions."""
-        waiting = _Waiting()
+        """The brokers, and counts of partitions."""
+        waiting = _LeaderWait()
         while True:
             admin = await self._leading(waiting)
             with contextlib.suppress(grpc.aio.AioRpcError):
@@ -58,8 +66,8 @@ class Leader:
             await waiting.turn()
 
     async def partitions(self, request: pb.PartitionsRequest) -> AsyncGenerator[pb.PartitionsAnswer, None]:
-        """The parts of an answer, at least one. Whoever has enough closes it."""
-        waiting = _Waiting()
+        """The parts of an answer, at least one. The caller may close the generator early."""
+        waiting = _LeaderWait()
         begun = False
         while not begun:
             parts = (await self._leading(waiting)).Partitions(request)
@@ -78,16 +86,17 @@ class Leader:
             if not begun:
                 await waiting.turn()
 
-    async def change(self, call: Callable[[Admin], Awaitable[pb.ChangeAnswer]]) -> pb.ProposalOutcome:
-        """One change, which is sent once: an error says so where nobody knows what became of it."""
-        waiting = _Waiting()
+    async def change(self, call: Callable[[LeaderAdmin], Awaitable[pb.ChangeAnswer]]) -> pb.ProposalOutcome:
+        """Sends a change once; if the outcome is unknown, the error says so."""
+        waiting = _LeaderWait()
         while True:
             admin = await self._leading(waiting)
             try:
                 answer = await call(admin)
             except grpc.aio.AioRpcError as error:
                 message = (
-                    f"the controller that leads gave no answer ({_reason(error)}): look whether it was done"
+                    f"the controller that leads gave no answer ({_reason(error)}): check whether the "
+                    f"change was made"
                 )
                 raise refused(ErrorCode.TIMED_OUT, message) from None
             if answer.HasField("not_leader"):
@@ -98,7 +107,7 @@ class Leader:
                 return answer.outcome
 
     async def describe(self) -> dict[str, pb.ControllersDescription | str]:
-        """What each controller says of itself, or why it can't be asked, by address."""
+        """The description of each controller, or why it can't be asked, by address."""
         own = await self._here.Describe(_DESCRIBE)
         members = [member.address for member in own.members if member.address]
         others = [address for address in members or self._configured if address != self._own_address]
@@ -114,8 +123,8 @@ class Leader:
         except grpc.aio.AioRpcError as error:
             return _reason(error)
 
-    async def _leading(self, waiting: "_Waiting") -> Admin:
-        """The one that says that it leads; it may have ceased to when it is asked."""
+    async def _leading(self, waiting: "_LeaderWait") -> LeaderAdmin:
+        """The controller that describes itself as the leader; it may cease to lead before the next call."""
         while True:
             own = await self._here.Describe(_DESCRIBE)
             if own.leads:
@@ -128,18 +137,18 @@ class Leader:
             await waiting.turn()
 
 
-class _Waiting:
-    """For somebody who leads, within bounds."""
+class _LeaderWait:
+    """Waits for a leader, within bounds."""
 
     def __init__(self) -> None:
         self._until_s = time.monotonic() + limits.API_LEADER_S
         self.named = ""
-        """Who leads, by this controller's word."""
+        """The leader's address by this controller's description."""
         self.problem = ""
-        """Why this controller takes nothing."""
+        """Why this controller takes no commands."""
 
     async def turn(self) -> None:
-        """A moment's pause; ApiError when it has been long enough."""
+        """Waits a moment. Raises ApiError when the time is over."""
         if time.monotonic() > self._until_s:
             why = self.problem or "more than half of the controllers must run, and reach each other"
             if self.named:
@@ -156,23 +165,23 @@ class Lines:
         self.prover = NO_PROOF
         """Set before the first call."""
 
-    def to(self, address: str) -> Admin:
-        """The controller at host:port."""
+    def to(self, address: str) -> LeaderAdmin:
+        """The Admin service of the controller at host:port."""
         channel = self._channels.get(address)
         if channel is None:
-            channel = self._channels[address] = grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
-        stub: Admin = AdminStub(ProvenCalls(channel, self.prover))
+            channel = self._channels[address] = channel_to(address, CHANNEL_OPTIONS)
+        stub: LeaderAdmin = AdminStub(ProvenCalls(channel, self.prover))
         return stub
 
     async def close(self) -> None:
-        """Ends them all."""
+        """Closes all channels."""
         for channel in self._channels.values():
             await channel.close()
         self._channels.clear()
 
 
 async def _end(parts: AsyncIterator[pb.PartitionsAnswer]) -> None:
-    """Whoever makes them stops."""
+    """Ends the generator or the call that makes the parts."""
     if isinstance(parts, AsyncGenerator):
         await parts.aclose()
     elif isinstance(parts, grpc.aio.Call):
@@ -180,7 +189,7 @@ async def _end(parts: AsyncIterator[pb.PartitionsAnswer]) -> None:
 
 
 def _reason(error: grpc.aio.AioRpcError) -> str:
-    """In a few words: gRPC's own name three layers of addresses."""
+    """The error in a few words; gRPC's own text repeats the addresses of three layers."""
     if error.code() is grpc.StatusCode.UNAVAILABLE:
         return "it can't be reached"
     return str(error.code().name)

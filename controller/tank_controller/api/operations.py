@@ -1,4 +1,4 @@
-"""The operations of the HTTP API: routes, what each takes, what it answers with. Pure.
+"""The operations of the HTTP API: the route, the fields and the answer of each. Pure.
 
 The router and the OpenAPI document are both made from this table.
 """
@@ -10,7 +10,7 @@ from enum import Enum, unique
 from http import HTTPStatus
 
 from tank_controller import limits
-from tank_controller.api.fields import Field, Kind
+from tank_controller.api.fields import ApiField, FieldKind
 from tank_controller.leader.report import trouble_name
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.wire.names import MAX_TOPIC_NAME_BYTES
@@ -28,23 +28,24 @@ TROUBLES = {
         pb.LOSSY,
     )
 }
-"""By the names that partitions have in JSON."""
+"""The troubles of partitions, by their names in JSON."""
 
-_BROKER_ID = Field("broker_id", Kind.INTEGER, "a broker's number", True, 1, limits.MAX_BROKER_ID)
-_PARTITION = Field(
-    "partition", Kind.INTEGER, "a partition's number", True, 0, limits.MAX_PARTITIONS_PER_TOPIC - 1
+_BROKER_ID = ApiField("broker_id", FieldKind.INTEGER, "a broker's number", True, 1, limits.MAX_BROKER_ID)
+_PARTITION = ApiField(
+    "partition", FieldKind.INTEGER, "a partition's number", True, 0, limits.MAX_PARTITIONS_PER_TOPIC - 1
 )
-_TOPIC = Field("topic", Kind.TEXT, "a topic's name", True, most=MAX_TOPIC_NAME_BYTES)
-_CONTROLLER_ID = Field("controller_id", Kind.INTEGER, "a controller's number", True, 0, 999_999_999)
+_TOPIC = ApiField("topic", FieldKind.TEXT, "a topic's name", True, most=MAX_TOPIC_NAME_BYTES)
+_CONTROLLER_ID = ApiField("controller_id", FieldKind.INTEGER, "a controller's number", True, 0, 999_999_999)
 _IN_PATHS = {each.name: each for each in (_BROKER_ID, _PARTITION, _TOPIC, _CONTROLLER_ID)}
 
-_LIMIT = Field(
-    "limit", Kind.INTEGER, "at most so many; a page may be shorter, and `next` says whether there is more",
+_LIMIT = ApiField(
+    "limit", FieldKind.INTEGER,
+    "the most items of a page; a page may be shorter, and `next` says whether there is more",
     least=1, most=limits.MAX_API_PAGE, default=limits.API_PAGE,
 )  # fmt: skip
-_PARTITIONS = Field(
+_PARTITIONS = ApiField(
     "partitions",
-    Kind.INTEGER,
+    FieldKind.INTEGER,
     "how many partitions",
     least=1,
     most=limits.MAX_PARTITIONS_PER_TOPIC,
@@ -54,7 +55,7 @@ _PARTITIONS = Field(
 
 @unique
 class Name(Enum):
-    """Of an operation: OpenAPI's operationId."""
+    """The names of operations: OpenAPI's operationId."""
 
     DESCRIBE = "describe"
     STATUS = "status"
@@ -80,8 +81,8 @@ class Name(Enum):
 
 
 @dataclass(slots=True, frozen=True)
-class Operation:
-    """One of them."""
+class ApiOperation:
+    """An operation of the HTTP API."""
 
     name: Name
     method: str
@@ -89,19 +90,19 @@ class Operation:
     """Below PREFIX; parameters in braces."""
     about: str
     answer: str
-    """The schema of what it answers with; see `document`."""
+    """The name of the answer's schema; see `document`."""
     status: HTTPStatus = HTTPStatus.OK
-    query: tuple[Field, ...] = ()
-    body: tuple[Field, ...] = ()
+    query: tuple[ApiField, ...] = ()
+    body: tuple[ApiField, ...] = ()
     detail: str = ""
-    in_path: tuple[Field, ...] = field(init=False)
+    in_path: tuple[ApiField, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "in_path", tuple(_IN_PATHS[n] for n in re.findall(r"{(\w+)}", self.path)))
 
     @property
     def changes(self) -> bool:
-        """Whether it takes a token."""
+        """Whether the operation changes the cluster, and so needs a token."""
         return self.method != "GET"
 
 
@@ -109,123 +110,137 @@ _ACCEPTED, _CREATED = HTTPStatus.ACCEPTED, HTTPStatus.CREATED
 _ON_PARTITION = "/topics/{topic}/partitions/{partition}"
 
 _OPERATIONS = (
-    Operation(Name.DESCRIBE, "GET", "/openapi.json", "This description", "Description"),
-    Operation(Name.STATUS, "GET", "/status", "The cluster at a glance", "Status"),
-    Operation(
-        Name.LIST_CONTROLLERS, "GET", "/controllers", "The controllers: who leads, how far each is",
+    ApiOperation(Name.DESCRIBE, "GET", "/openapi.json", "This description", "Description"),
+    ApiOperation(Name.STATUS, "GET", "/status", "The cluster at a glance", "Status"),
+    ApiOperation(
+        Name.LIST_CONTROLLERS, "GET", "/controllers", "The controllers: which one leads, how far each has "
+            "applied the log",
         "Controllers",
     ),
-    Operation(
+    ApiOperation(
         Name.TRANSFER_LEADERSHIP, "POST", "/controllers/{controller_id}/lead",
         "Hand leadership of the controllers over to this one", "Transferred", _ACCEPTED,
-        detail="Whether it came to be shows in the list: another election may come in between.",
+        detail="The list of controllers shows the outcome: another election may come in between.",
     ),
-    Operation(
+    ApiOperation(
         Name.REMOVE_CONTROLLER, "DELETE", "/controllers/{controller_id}",
-        "Take a controller out that is not coming back", "RemovedController",
+        "Remove a controller that is not coming back", "RemovedController",
         query=(
-            Field(
-                "disk", Kind.TEXT, "which one, in hex, while the number is there with two disks", most=64,
+            ApiField(
+                "disk", FieldKind.TEXT, "the disk of the controller to remove, in hexadecimal; needed "
+                    "while two members have this number",
+                most=64,
                 default="",
             ),
-            Field("running", Kind.BOOLEAN, "take it out though it answers", default=False),
+            ApiField("running", FieldKind.BOOLEAN, "remove it although it answers", default=False),
         ),
         detail="Refused while it answers. One with an empty folder that is started with this number asks to "
         "be added: it learns first, and votes when it has caught up.",
     ),
-    Operation(
+    ApiOperation(
         Name.LIST_BROKERS, "GET", "/brokers", "The brokers: which live, and what they hold", "Brokers",
-        query=(_LIMIT, Field("after", Kind.INTEGER, "a page's `next`", most=limits.MAX_BROKER_ID, default=0)),
+        query=(
+            _LIMIT,
+            ApiField("after", FieldKind.INTEGER, "a page's `next`", most=limits.MAX_BROKER_ID, default=0),
+        ),
     ),
-    Operation(Name.GET_BROKER, "GET", "/brokers/{broker_id}", "One broker", "Broker"),
-    Operation(
+    ApiOperation(Name.GET_BROKER, "GET", "/brokers/{broker_id}", "One broker", "Broker"),
+    ApiOperation(
         Name.DRAIN_BROKER, "POST", "/brokers/{broker_id}/drain",
-        "Move everything off a broker, leadership first, so that it can go", "Drained", _ACCEPTED,
+        "Move all leadership and replicas off a broker, so that it can be removed", "Drained", _ACCEPTED,
         detail="It is done when `replicas` and `leads` of the broker are 0.",
     ),
-    Operation(
-        Name.UNDO_DRAIN, "DELETE", "/brokers/{broker_id}/drain", "Let a broker hold partitions again",
+    ApiOperation(
+        Name.UNDO_DRAIN, "DELETE", "/brokers/{broker_id}/drain", "End the drain of a broker",
         "Drained",
     ),
-    Operation(
+    ApiOperation(
         Name.REMOVE_BROKER, "DELETE", "/brokers/{broker_id}",
         "Forget a broker that is gone for good: drained, and stopped", "RemovedBroker",
     ),
-    Operation(
+    ApiOperation(
         Name.BALANCE, "POST", "/balance", "Even loads and leaders out now", "Balanced", _ACCEPTED,
-        detail="The controllers do so by themselves, too. It is done when a status says `balanced`.",
+        detail="The controllers do so by themselves, too. It is done when the status says `balanced`.",
     ),
-    Operation(
+    ApiOperation(
         Name.LIST_TOPICS, "GET", "/topics", "The topics, and how many of their partitions are in trouble",
         "Topics",
-        query=(_LIMIT, Field("after", Kind.TEXT, "a page's `next`", most=MAX_TOPIC_NAME_BYTES, default="")),
-    ),
-    Operation(Name.GET_TOPIC, "GET", "/topics/{topic}", "One topic", "Topic"),
-    Operation(
-        Name.CREATE_TOPIC, "POST", "/topics", "Make a topic", "Topic", _CREATED,
-        body=(
-            Field("topic", Kind.TEXT, "the topic's name", True, most=MAX_TOPIC_NAME_BYTES),
-            _PARTITIONS,
-            Field(
-                "replication_factor", Kind.INTEGER,
-                "on how many brokers each is; 0: on 3, or as many as there are",
-                most=limits.MAX_REPLICATION_FACTOR, default=0,
-            ),
-            Field("settings", Kind.SETTINGS, "settings that aren't to have their defaults, by key"),
+        query=(
+            _LIMIT,
+            ApiField("after", FieldKind.TEXT, "a page's `next`", most=MAX_TOPIC_NAME_BYTES, default=""),
         ),
     ),
-    Operation(
+    ApiOperation(Name.GET_TOPIC, "GET", "/topics/{topic}", "One topic", "Topic"),
+    ApiOperation(
+        Name.CREATE_TOPIC, "POST", "/topics", "Create a topic", "Topic", _CREATED,
+        body=(
+            ApiField("topic", FieldKind.TEXT, "the topic's name", True, most=MAX_TOPIC_NAME_BYTES),
+            _PARTITIONS,
+            ApiField(
+                "replication_factor", FieldKind.INTEGER,
+                "the number of replicas of each partition; 0: 3, or as many as there are brokers",
+                most=limits.MAX_REPLICATION_FACTOR, default=0,
+            ),
+            ApiField("settings", FieldKind.SETTINGS, 'settings that differ from their defaults, by key'),
+        ),
+    ),
+    ApiOperation(
         Name.ALTER_TOPIC, "PATCH", "/topics/{topic}", "Change a topic's settings, or give it more partitions",
         "Topic",
         body=(
-            Field(
-                "partitions", Kind.INTEGER, "the new number of partitions", least=1,
+            ApiField(
+                "partitions", FieldKind.INTEGER, "the new number of partitions", least=1,
                 most=limits.MAX_PARTITIONS_PER_TOPIC,
             ),
-            Field("settings", Kind.CHANGES, "new values by key; null: the default again"),
+            ApiField("settings", FieldKind.CHANGES, "new values by key; null: the default again"),
         ),
     ),
-    Operation(
+    ApiOperation(
         Name.DELETE_TOPIC, "DELETE", "/topics/{topic}", "Delete a topic and all its messages", "DeletedTopic"
     ),
-    Operation(
+    ApiOperation(
         Name.LIST_PARTITIONS, "GET", "/partitions",
-        "Partitions: who leads, who is in sync, what is the matter", "Partitions",
+        "Partitions: leader, in-sync replicas, troubles", "Partitions",
         query=(
-            Field("topic", Kind.TEXTS, "of these topics alone; may be repeated", most=MAX_TOPIC_NAME_BYTES),
-            Field("only", Kind.TEXT, "those in this trouble alone", choices=tuple(TROUBLES)),
+            ApiField(
+                "topic", FieldKind.TEXTS, "only partitions of this topic; may be "
+                    "repeated", most=MAX_TOPIC_NAME_BYTES
+            ),
+            ApiField("only", FieldKind.TEXT, "only partitions in this trouble", choices=tuple(TROUBLES)),
             _LIMIT,
-            Field(
-                "after", Kind.TEXT, "a page's `next`, such as orders/7", most=MAX_TOPIC_NAME_BYTES + 6,
+            ApiField(
+                "after", FieldKind.TEXT, "a page's `next`, such as orders/7", most=MAX_TOPIC_NAME_BYTES + 6,
                 default="",
             ),
         ),
     ),
-    Operation(Name.GET_PARTITION, "GET", _ON_PARTITION, "One partition", "Partition"),
-    Operation(
-        Name.ELECT_LEADER, "POST", f"{_ON_PARTITION}/elect", "Have the preferred replica lead", "Elected",
+    ApiOperation(Name.GET_PARTITION, "GET", _ON_PARTITION, "One partition", "Partition"),
+    ApiOperation(
+        Name.ELECT_LEADER, "POST", f"{_ON_PARTITION}/elect", "Elect the preferred replica as "
+            "leader", "Elected",
         body=(
-            Field(
-                "unclean", Kind.BOOLEAN, "where nobody leads: any replica that lives; what it lacks of "
-                "acknowledged messages is lost", default=False,
+            ApiField(
+                "unclean", FieldKind.BOOLEAN, "for a partition without a leader: elect any live replica; "
+                "acknowledged messages that it lacks are lost", default=False,
             ),
         ),
     ),
-    Operation(
+    ApiOperation(
         Name.MOVE_PARTITION, "POST", f"{_ON_PARTITION}/move",
         "Move a partition's replicas to other brokers, or change their order", "Moved", _ACCEPTED,
         body=(
-            Field(
-                "to", Kind.INTEGERS, "where its replicas are to be, the preferred leader first", True, 1,
+            ApiField(
+                "to", FieldKind.INTEGERS, "where its replicas are to be, the preferred leader first", True, 1,
                 limits.MAX_BROKER_ID,
             ),
         ),
         detail="It is done when the partition has nothing `adding` and nothing `removing`.",
     ),
-    Operation(
-        Name.CANCEL_MOVE, "DELETE", f"{_ON_PARTITION}/move", "End a move: the added replicas go again",
+    ApiOperation(
+        Name.CANCEL_MOVE, "DELETE", f"{_ON_PARTITION}/move", "Cancel a move: the added replicas are "
+            "removed again",
         "Moved",
     ),
 )  # fmt: skip
 
-OPERATIONS: Mapping[Name, Operation] = {operation.name: operation for operation in _OPERATIONS}
+OPERATIONS: Mapping[Name, ApiOperation] = {operation.name: operation for operation in _OPERATIONS}

@@ -1,4 +1,4 @@
-"""What the HTTP API shows: the cluster, its controllers, brokers, topics and partitions."""
+"""The reads of the HTTP API: the cluster, its controllers, brokers, topics and partitions."""
 
 import asyncio
 from contextlib import aclosing
@@ -11,17 +11,17 @@ from tank_controller.api.fields import Values
 from tank_controller.api.leader import Leader
 from tank_controller.api.operations import TROUBLES
 from tank_controller.leader import checks, report
-from tank_controller.leader.report import SHOWN, Json, Row, Rows, TopicCounts
+from tank_controller.leader.report import SHOWN, Json, PartitionRows, Row, TopicCounts
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
 
 _BEHIND_ALL = 0xFFFFFFFF
-"""A partition's number that none has."""
+"""A number greater than that of any partition."""
 
 
 @dataclass(slots=True, frozen=True)
-class Asked:
-    """One request, read."""
+class ApiRequest:
+    """A request after its fields were read and checked."""
 
     path: Values
     query: Values
@@ -29,17 +29,17 @@ class Asked:
 
 
 class Reads:
-    """The operations that change nothing. Each raises ApiError."""
+    """The operations that only read. Each raises ApiError."""
 
     def __init__(self, leader: Leader) -> None:
         self._leader = leader
 
-    async def description(self, asked: Asked) -> Json:
-        """OpenAPI's."""
+    async def description(self, asked: ApiRequest) -> Json:
+        """The OpenAPI document."""
         return document()
 
-    async def status(self, asked: Asked) -> Json:
-        """All at a glance."""
+    async def status(self, asked: ApiRequest) -> Json:
+        """The cluster at a glance."""
         found = await self._leader.overview()
         members, waiting, moving = await asyncio.gather(
             self._leader.describe(),
@@ -48,26 +48,26 @@ class Reads:
         )
         return report.status_json(report.controllers(members), found, waiting, moving)
 
-    async def controllers(self, asked: Asked) -> Json:
-        """All of them, also when none leads."""
+    async def controllers(self, asked: ApiRequest) -> Json:
+        """All controllers, also when none leads."""
         members = await self._leader.describe()
         return {"controllers": [each.json() for each in report.controllers(members)]}
 
-    async def brokers(self, asked: Asked) -> Json:
-        """A page."""
+    async def brokers(self, asked: ApiRequest) -> Json:
+        """A page of brokers."""
         found = await self._leader.overview()
         after, limit = asked.query.integer("after"), asked.query.integer("limit")
         loads = [load for load in found.brokers if load.broker.broker_id > after]
         last = str(loads[limit - 1].broker.broker_id) if len(loads) > limit else None
         return {"brokers": [report.broker_json(load) for load in loads[:limit]], "next": last}
 
-    async def broker(self, asked: Asked) -> Json:
-        """One."""
+    async def broker(self, asked: ApiRequest) -> Json:
+        """One broker."""
         found = await self._leader.overview()
         return report.broker_json(checks.load_of(found, asked.path.integer("broker_id")))
 
-    async def topics(self, asked: Asked) -> Json:
-        """A page, which ends early behind many partitions."""
+    async def topics(self, asked: ApiRequest) -> Json:
+        """A page of topics, which ends early behind many partitions."""
         after, limit = asked.query.text("after"), asked.query.integer("limit")
         request = pb.PartitionsRequest()
         if after:
@@ -75,7 +75,7 @@ class Reads:
         found: dict[str, TopicCounts] = {}
         looked_at = 0
         async with aclosing(self._leader.partitions(request)) as parts:
-            rows = Rows()
+            rows = PartitionRows()
             async for part in parts:
                 for row in rows.read(part):
                     name = row.topic.topic.name
@@ -86,17 +86,17 @@ class Reads:
                     looked_at += 1
         return {"topics": [each.json() for each in found.values()], "next": None}
 
-    async def topic(self, asked: Asked) -> Json:
-        """One."""
+    async def topic(self, asked: ApiRequest) -> Json:
+        """One topic."""
         return await self.topic_json(asked.path.text("topic"))
 
     async def topic_json(self, name: str) -> Json:
-        """A topic that is there."""
+        """The topic, which must exist."""
         (counts,) = report.topic_counts(await self.rows(pb.PartitionsRequest(topics=[name])))
         return counts.json()
 
-    async def partitions(self, asked: Asked) -> Json:
-        """A page."""
+    async def partitions(self, asked: ApiRequest) -> Json:
+        """A page of partitions."""
         query = asked.query
         limit = query.integer("limit")
         request = pb.PartitionsRequest(topics=query.texts("topic"), limit=limit + 1)
@@ -112,8 +112,8 @@ class Reads:
             "next": shown[-1].place if len(found) > limit else None,
         }
 
-    async def partition(self, asked: Asked) -> Json:
-        """One."""
+    async def partition(self, asked: ApiRequest) -> Json:
+        """One partition."""
         row = await self.row(asked.path)
         return report.partition_json(row, await self._fenced([row]))
 
@@ -131,8 +131,8 @@ class Reads:
         return found[0]
 
     async def rows(self, request: pb.PartitionsRequest) -> list[Row]:
-        """All that are asked for; the topics that are named have to be there."""
-        rows = Rows()
+        """All requested partitions; the named topics must exist."""
+        rows = PartitionRows()
         found: list[Row] = []
         async with aclosing(self._leader.partitions(request)) as parts:
             async for part in parts:
@@ -143,14 +143,14 @@ class Reads:
         return found
 
     async def _fenced(self, rows: list[Row]) -> list[int]:
-        """The brokers that are taken for gone, where it matters."""
+        """The fenced brokers if a row is leaderless, else an empty list."""
         if not any(row.is_leaderless for row in rows):
             return []
         return report.fenced_of(await self._leader.overview())
 
 
 def _place(text: str) -> tuple[str, int]:
-    """Of `orders/7`. ApiError."""
+    """Topic and partition of a text such as `orders/7`. Raises ApiError."""
     topic, _, number = text.rpartition("/")
     if not topic or not (number.isascii() and number.isdigit() and int(number) < _BEHIND_ALL):
         raise invalid("`after` takes what an answer's `next` says, such as orders/7")

@@ -1,4 +1,6 @@
-"""The controller's HTTP API for operators: routes, bounds and errors around `reads` and `changes`."""
+"""Serves the controller's HTTP API: runs the operations of `reads` and `changes`, within limits, and answers
+errors.
+"""
 
 import asyncio
 import json
@@ -15,34 +17,36 @@ from tank_controller.api.changes import Changes
 from tank_controller.api.errors import ApiError, of_refusal, refused
 from tank_controller.api.fields import read_body, read_path, read_query
 from tank_controller.api.leader import Leader
-from tank_controller.api.operations import OPERATIONS, PREFIX, Name, Operation
-from tank_controller.api.reads import Asked, Reads
-from tank_controller.leader.checks import RefusedError
+from tank_controller.api.operations import OPERATIONS, PREFIX, ApiOperation, Name
+from tank_controller.api.reads import ApiRequest, Reads
+from tank_controller.leader.checks import CheckRefusedError
 from tank_controller.leader.report import Json
 from tank_protos.error_codes import ErrorCode
 
-Handler = Callable[[Asked], Awaitable[Json]]
+Handler = Callable[[ApiRequest], Awaitable[Json]]
 
 _FORWARDED = ("Forwarded", "X-Forwarded-For", "X-Real-IP")
-"""Headers by which proxies say that they bring a request for somebody."""
+"""The headers by which proxies mark a forwarded request."""
 
 _log = logging.getLogger("tank.controller.api")
 
 
-class Api:
-    """One controller's."""
+class HttpApi:
+    """The HTTP API of one controller."""
 
     def __init__(self, leader: Leader, access: Access, now_ms: Callable[[], int]) -> None:
         reads = Reads(leader)
         self._handlers = handlers(reads, Changes(leader, reads, now_ms))
         self._access = access
         self._under_way = 0
-        """At most limits.MAX_API_REQUESTS."""
+        """The number of requests under way; at most limits.MAX_API_REQUESTS."""
         self.answers: Counter[tuple[str, str]] = Counter()
-        """By the operation's name and the outcome: ok, or the error's code."""
+        """The number of answered requests, by the operation's name and the outcome (ok, or the error's
+        code).
+        """
 
     def add_to(self, app: web.Application) -> None:
-        """Serves it below PREFIX; all that is there gets its errors as JSON."""
+        """Serves the API below PREFIX, where all errors are JSON."""
         api = web.Application(middlewares=[_typed])
         for operation in OPERATIONS.values():
             served = self._served(operation)
@@ -51,7 +55,7 @@ class Api:
                 api.router.add_route("HEAD", operation.path, served)
         app.add_subapp(PREFIX, api)
 
-    def _served(self, operation: Operation) -> Callable[[web.Request], Awaitable[web.Response]]:
+    def _served(self, operation: ApiOperation) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def serve(request: web.Request) -> web.Response:
             outcome = "failed"
             try:
@@ -61,19 +65,19 @@ class Api:
             except ApiError as error:
                 outcome = error.code
                 raise
-            except RefusedError as error:
+            except CheckRefusedError as error:
                 outcome = error.error.name.lower()
                 raise
             finally:
                 self.answers[operation.name.value, outcome] += 1
                 if operation.changes:
-                    # As it came, with signs escaped: a path must not write lines of its own.
+                    # The path as it came, with control characters escaped, so that it can't forge log lines.
                     path = request.raw_path[:200]
                     _log.info("%s %s by %s: %s", request.method, path, request.remote, outcome)
 
         return serve
 
-    async def _bounded(self, operation: Operation, request: web.Request) -> web.Response:
+    async def _bounded(self, operation: ApiOperation, request: web.Request) -> web.Response:
         if self._under_way >= limits.MAX_API_REQUESTS:
             message = f"{limits.MAX_API_REQUESTS} requests are under way here: ask again in a moment"
             raise refused(ErrorCode.OVERLOADED, message)
@@ -83,14 +87,18 @@ class Api:
                 return await self._answer(operation, request)
         except TimeoutError:
             if not operation.changes:
-                message = f"It took more than {limits.API_ANSWER_S:.0f} seconds: ask for less, as one topic."
+                message = (
+                    f"It took more than {limits.API_ANSWER_S:.0f} seconds: ask for less, such as one topic."
+                )
                 raise ApiError(HTTPStatus.SERVICE_UNAVAILABLE, "too_slow", message) from None
-            message = f"it is not done after {limits.API_ANSWER_S:.0f} seconds: look whether it came to be"
+            message = (
+                f"it is not done after {limits.API_ANSWER_S:.0f} seconds: check whether the change was made"
+            )
             raise refused(ErrorCode.TIMED_OUT, message) from None
         finally:
             self._under_way -= 1
 
-    async def _answer(self, operation: Operation, request: web.Request) -> web.Response:
+    async def _answer(self, operation: ApiOperation, request: web.Request) -> web.Response:
         local = is_local(
             request.remote or "",
             request.headers.get("Host", ""),
@@ -98,7 +106,7 @@ class Api:
         )
         authorization = request.headers.get("Authorization")
         await self._access.check(changes=operation.changes, local=local, authorization=authorization)
-        asked = Asked(
+        asked = ApiRequest(
             read_path(operation.in_path, request.match_info),
             read_query(operation.query, request.query.items()),
             read_body(operation.body, await _body_of(request)),
@@ -111,7 +119,7 @@ class Api:
 
 
 def handlers(reads: Reads, changes: Changes) -> Mapping[Name, Handler]:
-    """Who does what."""
+    """The handler of each operation."""
     return {
         Name.DESCRIBE: reads.description,
         Name.STATUS: reads.status,
@@ -146,7 +154,7 @@ async def _typed(
         return await handler(request)
     except ApiError as error:
         return _response(error.status, error.json(), error.headers)
-    except RefusedError as error:
+    except CheckRefusedError as error:
         known = of_refusal(error)
         return _response(known.status, known.json(), known.headers)
     except web.HTTPException as error:
@@ -177,7 +185,7 @@ async def _body_of(request: web.Request) -> bytes:
 
 
 def _of_http(error: web.HTTPException, request: web.Request) -> ApiError:
-    """What aiohttp itself refuses."""
+    """The ApiError for a request that aiohttp refuses."""
     if isinstance(error, web.HTTPNotFound):
         message = f"There is nothing at {request.raw_path[:80]}: see {PREFIX}/openapi.json."
         return ApiError(HTTPStatus.NOT_FOUND, "unknown_path", message)

@@ -1,7 +1,8 @@
-"""A controller's process: it builds the rooms below, runs them, and takes them apart.
+"""A controller's process: it builds the parts below, runs them, and ends them.
 
-- `process`: from the configuration to the end of the process
+- `process`: a controller's process, from its start to its end
+- `first_start`: an empty controller, until it founds a cluster or joins one
 - `standalone`: the controller inside a broker's process that runs alone
-- `taking_down`: the end of a whole release
-- `group_watches`: what a controller in a pod watches of its group
+- `taking_down`: the next leader before this one stops, and the end of a whole release
+- `group_watches`: tasks of a controller in a pod that look for lost members
 """

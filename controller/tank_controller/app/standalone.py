@@ -1,4 +1,4 @@
-"""The log of a controller that is alone, with a broker in one process: made, or opened."""
+"""Creates or opens the log of a controller that runs alone, with a broker in one process."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,28 +7,28 @@ from tank_controller.raft.birth import Founding
 from tank_controller.raft.messages import Configuration, NodeId
 from tank_controller.raft_node import frames
 from tank_controller.raft_node.files import OsFiles, machine_boot_id
-from tank_controller.raft_node.replay import RaftStorageError, Stored
+from tank_controller.raft_node.replay import RaftStorageError, StoredRaft
 from tank_controller.raft_node.storage import RaftStorage
 
 ORDINAL = 1
-"""Of the only controller."""
+"""The ordinal of the only controller."""
 
 
 @dataclass(slots=True)
 class Standalone:
-    """A log that is open."""
+    """The open log of a controller that runs alone."""
 
     storage: RaftStorage
-    stored: Stored
+    stored: StoredRaft
     own: NodeId
 
 
 def open_alone(
     folder: Path, cluster_id: str, *, may_be_new: bool, files: OsFiles | None = None
 ) -> Standalone:
-    """Opens the log in `folder`, or makes it.
+    """Opens the log in `folder`, or creates it.
 
-    `may_be_new`: an empty folder is a new cluster; else it is one that lost its metadata.
+    `may_be_new`: an empty folder means a new cluster; otherwise it means that the metadata was lost. Raises
     RaftStorageError, JournalError.
     """
     files = files or OsFiles()

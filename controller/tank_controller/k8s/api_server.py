@@ -1,40 +1,52 @@
-"""Kubernetes' API server, as far as a controller in a pod asks it.
+"""Requests to Kubernetes' API server.
 
-The only room that knows the package `kubernetes`. It is imported here alone, in a pod alone, because it takes
-half as much memory as a controller.
+Only this file imports the package `kubernetes`, and only in a pod, because the package takes half as much
+memory as a controller.
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Protocol
 from urllib.parse import quote, urlencode
 
 from tank_controller.k8s.watch import MalformedAnswerError
 
 WATCH_S = 60
-"""A watch is ended by the server after so long, and begun again."""
+"""The server ends a watch after so long; it is begun again."""
 CONNECT_S = 3.0
 READ_S = 3.0
 MAX_LINE_BYTES = 4 * 1024 * 1024
-"""Of a watch: an object is at most 1.5 MiB in etcd."""
+"""The longest line of a watch; an object has at most 1.5 MiB in etcd."""
 CONFLICT = 409
 
 
 class KubernetesError(OSError):
-    """This is no pod, or the package is missing; the message says what to do."""
+    """Kubernetes can't be used: this is no pod, or the package is missing; the message says what to do."""
 
 
 class ApiServer(Protocol):
-    """The API server's part that is needed. Calls block; they raise RequestError or what sockets raise."""
+    """The calls of the API server. They block, and raise RequestError or the exceptions of sockets."""
 
     def read_set(self, name: str) -> bytes: ...
     def list_sets(self, name: str) -> bytes: ...
     def watch_sets(self, name: str, version: str) -> Iterator[bytes]: ...
-    def tell(self, name: str, body: dict[str, object], again: Callable[[], dict[str, object]]) -> None: ...
+    def write_event(
+        self, name: str, body: dict[str, object], again: Callable[[], dict[str, object]]
+    ) -> None: ...
+
+
+class ControllerSet(Protocol):
+    """The StatefulSet of the controllers; `tank_controller.k8s.client.Kubernetes` implements it."""
+
+    def wanted_controllers(self) -> Awaitable[int | None]:
+        """How many controllers Kubernetes is to run; None when that is not known."""
+
+    def report_controller(self, ordinal: int, text: str) -> None:
+        """Writes an event about a controller on this controller's own pod."""
 
 
 class RequestError(OSError):
-    """The API server's answer is no success, or there is none."""
+    """The API server answered with an error, or not at all."""
 
     def __init__(self, status: int | None, message: str) -> None:
         super().__init__(message)
@@ -42,10 +54,10 @@ class RequestError(OSError):
 
 
 class PackageApiServer:
-    """By the package `kubernetes`."""
+    """Implements ApiServer with the package `kubernetes`."""
 
     def __init__(self, namespace: str, configure: "Callable[[Any], None] | None" = None) -> None:
-        """KubernetesError. `configure`: fills the package's configuration; as in a pod by default."""
+        """Raises KubernetesError. `configure` fills the package's configuration; by default as in a pod."""
         try:
             import urllib3
             from kubernetes import client, config
@@ -56,13 +68,14 @@ class PackageApiServer:
         self._failures = urllib3.exceptions.HTTPError
         self._timeout = urllib3.Timeout
         self._configuration = configuration = client.Configuration()
-        configuration.retries = False  # one try: what follows a failure is decided here
+        configuration.retries = False  # one attempt: the caller decides about retries
         configuration.proxy = None  # the machine's proxies are not for the API server
         try:
             (configure or config.load_incluster_config)(configuration)
         except config.ConfigException as error:
             raise KubernetesError(f"this is no pod that may ask Kubernetes: {error}") from error
-        # Its classes for each kind of object are not used: they are as large as the rest of a controller.
+        # The package's classes for kinds of objects are not used: they take as much memory as the rest of a
+        # controller.
         self._pool = client.ApiClient(configuration).rest_client.pool_manager
         self._sets = f"/apis/apps/v1/namespaces/{quote(namespace)}/statefulsets"
         self._events = f"/api/v1/namespaces/{quote(namespace)}/events"
@@ -76,7 +89,7 @@ class PackageApiServer:
         return self._body("GET", f"{self._sets}?{urlencode({'fieldSelector': f'metadata.name={name}'})}")
 
     def watch_sets(self, name: str, version: str) -> Iterator[bytes]:
-        """Lines of JSON, until the server ends it."""
+        """Changes of these sets as lines of JSON, until the server ends the watch."""
         query = {
             "fieldSelector": f"metadata.name={name}",
             "resourceVersion": version,
@@ -91,16 +104,16 @@ class PackageApiServer:
                 *lines, pending = (pending + piece).split(b"\n")
                 yield from (line for line in lines if line)
                 if len(pending) > MAX_LINE_BYTES:
-                    raise MalformedAnswerError("a change of a set that has no end")
+                    raise MalformedAnswerError("a change of a set is longer than an object can be")
         finally:
             answer.close()
 
     def request(self, method: str, path: str, body: dict[str, object] | None = None) -> bytes:
-        """The answer to a request of any other kind, of JSON as what it is about. RequestError."""
+        """Sends any other request, with a JSON body. Returns the answer's bytes. Raises RequestError."""
         return self._body(method, path, body, "application/json")
 
-    def tell(self, name: str, body: dict[str, object], again: Callable[[], dict[str, object]]) -> None:
-        """Creates an event, or changes the one of this name."""
+    def write_event(self, name: str, body: dict[str, object], again: Callable[[], dict[str, object]]) -> None:
+        """Creates an event; if one of this name exists, changes it by `again`."""
         try:
             self._body("POST", self._events, body, "application/json")
         except RequestError as error:
@@ -125,9 +138,9 @@ class PackageApiServer:
         kind: str = "",
         read_s: float = READ_S,
     ) -> Any:
-        """The answer, of which the head was read. RequestError."""
+        """Sends a request; returns the answer, whose body is not read yet. Raises RequestError."""
         headers = {"Accept": "application/json"}
-        token = self._configuration.auth_settings().get("BearerToken")  # it changes every hour or so
+        token = self._configuration.auth_settings().get("BearerToken")  # the token changes about every hour
         if token is not None:
             headers["Authorization"] = str(token["value"])
         if body is not None:

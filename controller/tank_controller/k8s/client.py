@@ -1,6 +1,6 @@
-"""Kubernetes, as a controller in a pod uses it: it reads the release's StatefulSets and tells events.
+"""Kubernetes, as a controller in a pod uses it: it reads the release's StatefulSets and writes events.
 
-Threads of its own wait for the API server; none of them holds up the end of the process.
+Separate threads wait for the API server; they don't delay the end of the process.
 """
 
 import asyncio
@@ -21,14 +21,15 @@ from tank_controller.k8s.watch import REFUSED, MalformedAnswerError, SetSeen, Se
 from tank_controller.leader.scaling import News, Pod, Reason, Scaling
 
 FRESH_S = 1.0
-"""What was read so lately needn't be read again."""
+"""For how long an answer of the API server counts as fresh."""
 UNSURE_S = 30.0
-"""So long nobody is let go while the API server doesn't say who is to leave: another one may answer, or this
-one again. Then what is known decides."""
+"""How long no broker may stop while the API server doesn't answer: it may answer this controller, or another
+one that leads then, soon. After that time the last answer decides.
+"""
 UNSURE_AGAIN_S = 15.0
-"""A question without an answer so long after the one before is the first of another time."""
+"""Two unanswered questions so far apart don't belong to one outage."""
 MAX_CALLS = 400
-"""Events and questions that wait for the API server; more are dropped."""
+"""How many events and questions may wait for the API server; further ones are dropped."""
 
 Value = TypeVar("Value")
 _log = logging.getLogger("tank.kubernetes")
@@ -36,23 +37,23 @@ _log = logging.getLogger("tank.kubernetes")
 
 @dataclass(slots=True, frozen=True)
 class KubernetesConfig:
-    """Where the cluster's pods are. All in one namespace."""
+    """The cluster's pods; all are in one namespace."""
 
     namespace: str
     brokers: str
     """Name of the brokers' StatefulSet."""
     pod: str = ""
-    """This controller's own."""
+    """The name of this controller's pod."""
     pod_uid: str = ""
     controllers: str = ""
     """Name of the controllers' StatefulSet; empty: it is not looked at."""
 
 
 class Kubernetes:
-    """One controller's. All calls on the event loop's thread."""
+    """One controller's access to Kubernetes. All calls on the event loop's thread."""
 
     def __init__(self, config: KubernetesConfig, api: ApiServer | None = None) -> None:
-        """KubernetesError."""
+        """Raises KubernetesError."""
         self._config = config
         self._api: ApiServer = api or PackageApiServer(config.namespace)
         self._book = EventBook(Teller(config.namespace, config.pod, config.brokers))
@@ -66,14 +67,16 @@ class Kubernetes:
         self._read_at = 0.0
         """When the brokers' set was last read, by the loop's clock."""
         self._unsure_since = self._unsure_at = -math.inf
-        """When the API server didn't say what it was asked, first and last, by the loop's clock."""
+        """The first and the last time of the present outage of the API server, by the loop's clock."""
         self._problem = ""
         self._was_answered = False
-        """Whether the API server has shown it a set: one that may not look any more has lost that right."""
+        """Whether the API server has ever shown this controller a set; a later refusal means that it lost the
+        right.
+        """
         threading.Thread(target=self._work, name="kubernetes", daemon=True).start()
 
     def tick(self, scaling: Scaling, *, leads: bool) -> None:
-        """Time passes: watches while this controller leads, and tells what there is to tell."""
+        """One tick: watches while this controller leads, and writes the events that wait."""
         if leads and self._watching is None and self._config.brokers:
             self._scaling, self._watching = scaling, threading.Event()
             threading.Thread(
@@ -82,7 +85,7 @@ class Kubernetes:
         elif not leads and self._watching is not None:
             self._watching.set()
             self._watching = self._scaling = None
-            scaling.wanted = None  # others may have been wanted before this one leads again
+            scaling.wanted = None  # another number may be wanted when this controller leads again
             self._read_at = 0.0
         news, scaling.news = scaling.news, []
         for each in news:
@@ -90,10 +93,12 @@ class Kubernetes:
 
     async def look(self) -> bool:
         """Reads how many brokers are wanted now, unless that was a moment ago. When the API server doesn't
-        say, what is known stays. False: it has changed, maybe, and is worth waiting for."""
+        answer, the last number stays. Returns False when the number may have changed, so that the caller
+        should wait.
+        """
         if not self._config.brokers:
             return True
-        if self._scaling is None:  # it leads since less than a tick
+        if self._scaling is None:  # this controller has led for less than a tick
             return False
         if self._loop.time() - self._read_at < FRESH_S:
             return True
@@ -109,7 +114,7 @@ class Kubernetes:
         return now - self._unsure_since >= UNSURE_S
 
     async def wanted_controllers(self) -> int | None:
-        """How many controllers are wanted; None: nobody says."""
+        """How many controllers are wanted; None where that is not known."""
         if not self._config.controllers:
             return None
         seen = await self._ask_set(self._config.controllers)
@@ -117,7 +122,8 @@ class Kubernetes:
 
     async def is_taken_down(self) -> bool:
         """Whether the whole release goes: both StatefulSets are gone, or are to have no pods. An uninstall
-        takes this pod's rights away as well: to lose them counts as much."""
+        takes this pod's rights away, too, so their loss counts as well.
+        """
         brokers, controllers = self._config.brokers, self._config.controllers
         if not brokers or not controllers:
             return False
@@ -126,16 +132,16 @@ class Kubernetes:
         return await self._is_gone(brokers) and await self._is_gone(controllers)
 
     async def learn_rights(self) -> None:
-        """Looks once, so that it is known later whether it has lost the right to."""
+        """Reads once, so that a later refusal can be told from a right that was never there."""
         if self._config.controllers:
             await self._ask_set(self._config.controllers)
 
-    def tell_of_controller(self, ordinal: int, text: str) -> None:
-        """On this controller's own pod."""
+    def report_controller(self, ordinal: int, text: str) -> None:
+        """Writes an event about a controller on this controller's own pod."""
         self._tell(News(Reason.CONTROLLER, ordinal, text, Pod(self._config.pod, self._config.pod_uid)))
 
-    async def told(self) -> None:
-        """Waits, not for long, until what is to be told was told: before the process ends."""
+    async def events_written(self) -> None:
+        """Waits a bounded time until all events are written, before the process ends."""
         done: asyncio.Future[None] = self._loop.create_future()
         if self._call(lambda: self._post(_answer, done, None)):
             with contextlib.suppress(TimeoutError):
@@ -143,7 +149,7 @@ class Kubernetes:
                     await done
 
     def stop(self) -> None:
-        """Nothing is read or told any more."""
+        """Ends all reading and writing."""
         if self._watching is not None:
             self._watching.set()
             self._watching = None
@@ -157,7 +163,7 @@ class Kubernetes:
         self._read_at = self._loop.time()
         if self._scaling.wanted != seen.replicas:
             _log.info(
-                "%s brokers are wanted", "nobody says how many" if seen.replicas is None else seen.replicas
+                "%s brokers are wanted", "an unknown number of" if seen.replicas is None else seen.replicas
             )
         self._scaling.wanted = seen.replicas
 
@@ -178,7 +184,7 @@ class Kubernetes:
         return bool(await self._ask(ask))
 
     async def _ask(self, ask: "Callable[[], Value]") -> "Value | None":
-        """What it answers; None when that takes too long, or too much waits."""
+        """The API server's answer; None when it takes too long, or too many questions wait."""
         done: asyncio.Future[Value] = self._loop.create_future()
         if not self._call(lambda: self._post(_answer, done, ask())):
             return None
@@ -209,14 +215,14 @@ class Kubernetes:
         log("%s%s", news.text, "" if news.pod is None else f" (pod {news.pod.name})")
         name, body = self._book.write(news, self._seen.uid, time.time_ns() // 1_000_000)
 
-        def tell() -> None:
+        def write() -> None:
             try:
-                self._api.tell(name, body, lambda: self._book.again(name, body))
+                self._api.write_event(name, body, lambda: self._book.again(name, body))
             except OSError as error:
-                _log.warning("an event could not be told: %s", error)
+                _log.warning("an event could not be written: %s", error)
 
-        if not self._call(tell):
-            _log.warning("an event is not told: too many wait for the API server")
+        if not self._call(write):
+            _log.warning("an event is not written: too many wait for the API server")
 
     def _call(self, call: Callable[[], None]) -> bool:
         try:
@@ -226,7 +232,7 @@ class Kubernetes:
         return True
 
     def _post(self, call: Callable[..., None], *args: object) -> None:
-        """On the loop; not when that has ended."""
+        """Runs the call on the event loop, unless the loop has ended."""
         try:
             self._loop.call_soon_threadsafe(call, *args)
         except RuntimeError:
@@ -246,7 +252,7 @@ class Kubernetes:
         watch = SetWatch(self._config.brokers, random.randrange)
 
         def know() -> None:
-            """Only while this is the thread that watches."""
+            """Stores what the watch said, while this thread is the one that watches."""
             if not ended.is_set():
                 if watch.seen is not None and not watch.problem:
                     self._take(watch.seen)
@@ -271,7 +277,7 @@ class Kubernetes:
                 watch.failed(error.status, str(error))
             except MalformedAnswerError as error:
                 watch.malformed(error)
-            except Exception as error:  # the package's and urllib3's: whatever it is, it is asked again
+            except Exception as error:  # an exception of the package or of urllib3: the watch begins again
                 watch.failed(None, f"{type(error).__name__}: {error}")
             self._post(know)
 

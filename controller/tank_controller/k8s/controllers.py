@@ -1,8 +1,8 @@
-"""More or fewer controllers, where they are pods of a StatefulSet: where each is, and how one leaves.
+"""Scaling of controllers that are pods of a StatefulSet: their founders, and how one leaves.
 
-A pod with a number that nobody configured joins the group as an emptied controller does, as a learner first.
-One that is not wanted any more takes itself out before it stops: the leader judges whether the others are
-enough.
+A pod whose number is above the configured ones joins the group as an emptied controller does, as a learner
+first. A controller that is no longer wanted has itself removed before it stops; the leader decides whether
+enough others stay.
 """
 
 import asyncio
@@ -19,30 +19,34 @@ import grpc.aio
 from tank_controller.limits import MAX_CONTROLLERS
 from tank_controller.raft.errors import ProposalRefusedError
 from tank_controller.raft.messages import Configuration, NodeId
-from tank_controller.raft_node.member import Member
+from tank_controller.raft_node.member import RaftMember
 from tank_protos.generated import control_pb2 as pb
 
 LEAVE_S = 12.0
-"""So long a controller tries to leave. A pod's grace is 30 s, and Kubernetes (6 s), events (3 s) and its own
-disk are waited for, too."""
+"""How long a controller tries to leave. A pod's grace is 30 s, in which the process also waits for Kubernetes
+(6 s), events (3 s) and its disk.
+"""
 TRY_AGAIN_S = 0.2
 ASK_AGAIN_S = 1.0
-"""Between two questions to Kubernetes, each of which is logged when it has no answer."""
+"""The pause between two questions to Kubernetes; each one without an answer is logged."""
 REMOVE_S = 3.0
-"""How long the leader may take to take another one out."""
+"""How long the leader may take to remove another controller."""
 _ASIDE = ".removed"
 
 _log = logging.getLogger("tank.controller")
 
 
 async def founders(named: frozenset[int], wanted: Callable[[], Awaitable[int | None]]) -> frozenset[int]:
-    """Whom an empty controller hears before it founds a cluster: those that are named, and those that are
-    wanted now. The list in a pod is as old as Helm's last word: of one that `kubectl scale` made three it
-    names one, which, emptied, would found a second cluster. `wanted` is asked until it says how many; None:
-    nobody says."""
+    """The controllers that an empty one must hear from before it founds a cluster: the configured and the
+    wanted ones.
+
+    The configuration may be older than a `kubectl scale`: a single configured controller of three, emptied,
+    would found a second cluster. `wanted` is called until it returns a number; `wanted` is None outside of
+    Kubernetes.
+    """
     number = await wanted()
     if number is None:
-        _log.warning("waits for Kubernetes to say how many controllers there are to be")
+        _log.warning("waiting for Kubernetes to say how many controllers are wanted")
     while number is None:
         await asyncio.sleep(ASK_AGAIN_S)
         number = await wanted()
@@ -50,51 +54,51 @@ async def founders(named: frozenset[int], wanted: Callable[[], Awaitable[int | N
 
 
 class Remover(Protocol):
-    """The part of the service Admin that takes a controller out."""
+    """The part of the service Admin that removes a controller."""
 
     def RemoveController(self, request: pb.RemoveControllerRequest) -> Awaitable[pb.ChangeAnswer]: ...
 
 
 class Exit(Enum):
-    """What a controller that leaves does next."""
+    """The next step of a controller that leaves."""
 
     GONE = "it is no member"
     HAND_OVER = "another has to lead"
     ASK = "the leader has to take it out"
-    WAIT = "nobody leads, or nobody that stays could"
+    WAIT = "no controller leads, or none that stays could"
 
 
 def next_step(
     configuration: Configuration, own: NodeId, leader: NodeId | None, wanted: int, heirs: Sequence[NodeId]
 ) -> tuple[Exit, NodeId | None]:
-    """The step, and who is to lead. `heirs`: voters that answer a leader, the best first. Pure."""
+    """The step, and the next leader. `heirs`: voters that answer a leader, the best first. Pure."""
     if own not in configuration.members:
         return Exit.GONE, None
     if leader is None:
         return Exit.WAIT, None
     if leader != own:
         return Exit.ASK, None
-    # Nothing is decided while one that is away is waited for.
+    # Only a controller that stays and answers can take over; without one the step waits.
     heir = next((each for each in heirs if each.ordinal < wanted), None)
     return (Exit.WAIT, None) if heir is None else (Exit.HAND_OVER, heir)
 
 
 async def leave_group(
-    member: Member,
+    member: RaftMember,
     wanted: int,
     controller: Callable[[str], Remover],
     is_removed: Callable[[], Awaitable[bool]],
     within_s: float = LEAVE_S,
 ) -> str:
-    """Why it is a member still; empty: it is none any more.
+    """Leaves the group. Returns why it is still a member; empty when it is none any more.
 
-    `controller`: the one at host:port. `is_removed`: whether the others say so; the answer of the one that
-    did it may be lost, and then no leader speaks to this one any more.
+    `controller`: the one at host:port. `is_removed`: whether the others say that this one was removed; needed
+    when the answer to the removal was lost, because no leader talks to this controller then.
     """
     own = member.raft.own
     loop = asyncio.get_running_loop()
     deadline = loop.time() + within_s
-    why = "nobody leads"
+    why = "no controller leads"
     while loop.time() < deadline:
         step, heir = next_step(member.raft.configuration, own, member.raft.leader, wanted, member.heirs())
         if step is Exit.GONE:
@@ -115,22 +119,23 @@ async def leave_group(
 
 
 async def _ask(leader: Remover, own: NodeId) -> str:
-    """Why it was not taken out; empty: it was."""
+    """Asks for the removal. Returns why it failed; empty when it succeeded."""
     request = pb.RemoveControllerRequest(ordinal=own.ordinal, disk=own.disk)
     try:
         async with asyncio.timeout(REMOVE_S):
             answer = await leader.RemoveController(request)
     except (grpc.aio.AioRpcError, TimeoutError):
-        return "the one that leads doesn't answer"
+        return "the controller that leads doesn't answer"
     if answer.HasField("not_leader"):
-        return "nobody leads"
+        return "no controller leads"
     return answer.outcome.message if answer.outcome.error else ""
 
 
 def set_aside(folder: Path) -> None:
-    """What a controller that was removed had: the next one with this number begins empty. OSError.
+    """Sets the data of a removed controller aside, so that the next one with this number begins empty. Raises
+    OSError.
 
-    One stroke: a crash leaves it whole, here or there. What was set aside before goes.
+    One rename: after a crash the data is complete, in either place. Data set aside earlier is deleted.
     """
     aside = folder.with_name(folder.name + _ASIDE)
     if aside.exists():

@@ -1,4 +1,4 @@
-"""News as Kubernetes' events: one per matter, told again as its count and its text. Pure."""
+"""Kubernetes' events: one event for each subject; a repetition changes the event's count and text. Pure."""
 
 import hashlib
 from dataclasses import dataclass, field
@@ -7,34 +7,36 @@ from datetime import UTC, datetime
 from tank_controller.leader.scaling import News, Pod
 
 MAX_COUNTED = 2_000
-"""Events whose count is remembered; of the others it begins anew."""
+"""How many events' counts are remembered; the counts of others begin again."""
 MAX_MESSAGE = 1024
-"""Characters; Kubernetes refuses more."""
+"""The longest text of an event, in characters; Kubernetes refuses more."""
 
 Body = dict[str, object]
 
 
 @dataclass(slots=True, frozen=True)
 class Teller:
-    """Who tells, and of what."""
+    """The objects that write events, and that events are about."""
 
     namespace: str
     pod: str
-    """The controller's own."""
+    """The controller's own pod."""
     brokers: str
     """The brokers' StatefulSet."""
 
 
 @dataclass(slots=True)
 class EventBook:
-    """What was told, by one controller."""
+    """The events that one controller has written."""
 
     teller: Teller
     _counts: dict[str, int] = field(default_factory=dict)
-    """By the event's name: how often it was told."""
+    """By the event's name: how often it was written."""
 
     def write(self, news: News, set_uid: str, now_ms: int) -> tuple[str, Body]:
-        """The event's name, and its body. One of this name may be there already: `again` changes it."""
+        """Returns the event's name and its body. When an event of this name exists already, `again` has the
+        body that changes it.
+        """
         about = _about(news.pod, self.teller, set_uid)
         matter = "/".join((str(about["uid"]), news.reason, str(news.broker_id)))
         digest = hashlib.sha256(matter.encode()).hexdigest()[:16]
@@ -59,8 +61,8 @@ class EventBook:
         }
 
     def again(self, name: str, body: Body) -> Body:
-        """What changes in an event that is there."""
-        count = max(2, self._counts.get(name, 0))  # it may be an earlier leader's
+        """The fields to change in an existing event."""
+        count = max(2, self._counts.get(name, 0))  # an earlier leader may have written the event
         self._counts[name] = count
         return {"count": count, "message": body["message"], "lastTimestamp": body["lastTimestamp"]}
 

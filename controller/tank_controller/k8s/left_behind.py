@@ -1,42 +1,42 @@
-"""Controllers that nobody wants any more and that count still: a pod that was deleted by force, or was on a
-node that is lost, doesn't take itself out of the group. The one that leads tells of them."""
+"""Events about controllers that are still members, although Kubernetes runs fewer.
+
+A pod that was deleted by force, or was on a lost node, doesn't remove itself from the group. The leading
+controller writes an event for each such member.
+"""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+
+from tank_controller.k8s.api_server import ControllerSet
 
 LOOK_S = 60.0
-"""Longer than a pod's grace: one that is there at two looks in a row doesn't leave by itself."""
+"""Longer than a pod's grace: a member that is seen at two looks in a row doesn't leave by itself."""
 LOOKS = 5
-"""So often it is looked until the same is told again."""
+"""The number of looks after which the same event is written again."""
 
 _log = logging.getLogger("tank.controller")
 
 
-class Wanted(Protocol):
-    """As `tank_controller.k8s.client.Kubernetes` has it."""
-
-    def wanted_controllers(self) -> Awaitable[int | None]: ...
-    def tell_of_controller(self, ordinal: int, text: str) -> None: ...
-
-
 class LeftBehind:
-    """What one controller has seen of them, look by look."""
+    """The looks of one controller at members that are not wanted."""
 
     def __init__(
-        self, kubernetes: Wanted, silent: Callable[[], Sequence[int]], members: Callable[[], int]
+        self, kubernetes: ControllerSet, silent: Callable[[], Sequence[int]], members: Callable[[], int]
     ) -> None:
-        """silent: the ordinals of those that count and don't answer, while this one leads; else none.
-        members: how many count."""
+        """`silent`: the ordinals of members that don't answer, while this controller leads; else empty.
+        `members`: the number of members.
+        """
         self._kubernetes = kubernetes
         self._silent = silent
         self._members = members
         self._seen: dict[int, int] = {}
-        """Those that are not wanted, and at how many looks in a row they counted."""
+        """Members that are not wanted, and at how many looks in a row they were seen."""
 
     async def look(self) -> None:
-        """Once; LOOK_S apart. While Kubernetes doesn't say how many are wanted, nothing changes."""
+        """Looks once; called every LOOK_S. While Kubernetes doesn't say how many are wanted, nothing
+        changes.
+        """
         wanted: int | None = 0
         if silent := self._silent():
             wanted = await self._kubernetes.wanted_controllers()
@@ -46,7 +46,7 @@ class LeftBehind:
         self._seen = {ordinal: self._seen.get(ordinal, 0) + 1 for ordinal in silent}
         for ordinal, looks in self._seen.items():
             if looks % LOOKS == 2:
-                self._kubernetes.tell_of_controller(
+                self._kubernetes.report_controller(
                     ordinal,
                     f"Controller {ordinal} is not wanted any more ({wanted} of {self._members()} are), "
                     "doesn't answer, and counts as a member for good: tank cluster remove-controller "
@@ -54,10 +54,10 @@ class LeftBehind:
                 )
 
     async def keep_looking(self) -> None:
-        """For the life of a process."""
+        """Looks again and again, for the life of the process."""
         while True:
             await asyncio.sleep(LOOK_S)
             try:
                 await self.look()
-            except Exception:  # it is news, and no reason to end
-                _log.exception("a fault of this program, in a look at who was left behind")
+            except Exception:  # a failed look must not end the later ones
+                _log.exception("a fault of this program, in a look at members that were left behind")

@@ -1,30 +1,28 @@
-"""Members that can't come back, because Kubernetes is to run fewer controllers than count: after a reinstall
-with a smaller number, or a scale-down that none of them saw. Where no majority is left, nobody leads."""
+"""Members that can't come back, because Kubernetes runs fewer controllers than the group has members.
+
+That happens after a reinstall with a smaller number, or after a scale-down that no member saw. Without a
+majority there is no leader.
+"""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Protocol
+from collections.abc import Callable
 
+from tank_controller.k8s.api_server import ControllerSet
 from tank_controller.raft.messages import Configuration
 
 LOOK_S = 5.0
-"""Longer than an election takes: it counts when two looks in a row find no leader."""
+"""The pause between two looks, longer than an election: two looks in a row without a leader count."""
 LOOKS = 60
-"""So often it is looked until the same is told again."""
+"""The number of looks after which the same reason is logged again."""
 
 _log = logging.getLogger("tank.controller")
 
 
-class Wanted(Protocol):
-    """As `tank_controller.k8s.client.Kubernetes` has it."""
-
-    def wanted_controllers(self) -> Awaitable[int | None]: ...
-    def tell_of_controller(self, ordinal: int, text: str) -> None: ...
-
-
 def shortage(configuration: Configuration, wanted: int) -> str:
-    """Why no majority can come together; empty: it can. `wanted`: so many pods Kubernetes is to run. Pure."""
+    """Why no majority of the members can run; empty: one can. `wanted`: the number of pods that Kubernetes
+    runs. Pure.
+    """
     voters = {voter.ordinal for voter in configuration.voters}
     needed = len(voters) // 2 + 1
     left = sum(1 for ordinal in voters if ordinal < wanted)
@@ -39,28 +37,31 @@ def shortage(configuration: Configuration, wanted: int) -> str:
 
 
 class MissingMembers:
-    """What one controller knows of it, look by look."""
+    """The looks of one controller at a group without a leader."""
 
     def __init__(
         self,
-        kubernetes: Wanted,
+        kubernetes: ControllerSet,
         own: int,
         leaderless: Callable[[], Configuration | None],
         say: Callable[[str], None],
     ) -> None:
-        """own: this controller's ordinal. leaderless: its members, while it knows no leader; else None.
-        say: is told what keeps the cluster from having one; empty: not this."""
+        """`own`: this controller's ordinal. `leaderless`: the members, while no leader is known; else None.
+        `say`: called with the reason why there can be no leader; empty when there is none.
+        """
         self._kubernetes = kubernetes
         self._own = own
         self._leaderless = leaderless
         self._looks = 0
-        """That found no leader, in a row."""
+        """How many looks in a row found no leader."""
         self._told = 0
-        """At how many of them the same was so."""
+        """How many of these looks found the same reason."""
         self._say = say
 
     async def look(self) -> None:
-        """Once; LOOK_S apart. While Kubernetes doesn't say how many are wanted, nothing changes."""
+        """Looks once; called every LOOK_S. While Kubernetes doesn't say how many are wanted, nothing
+        changes.
+        """
         members = self._leaderless()
         if members is None:
             self._looks = self._told = 0
@@ -75,14 +76,14 @@ class MissingMembers:
         problem = shortage(members, wanted)
         self._say(problem)
         if problem and self._told % LOOKS == 0:
-            self._kubernetes.tell_of_controller(self._own, f"No controller leads: {problem}.")
+            self._kubernetes.report_controller(self._own, f"No controller leads: {problem}.")
         self._told = self._told + 1 if problem else 0
 
     async def keep_looking(self) -> None:
-        """For the life of a process."""
+        """Looks again and again, for the life of the process."""
         while True:
             await asyncio.sleep(LOOK_S)
             try:
                 await self.look()
-            except Exception:  # it is news, and no reason to end
+            except Exception:  # a failed look must not end the later ones
                 _log.exception("a fault of this program, in a look at members that can't come back")

@@ -1,9 +1,9 @@
 """`python -m tank_controller.k8s.volume_snapshots`: a VolumeSnapshot of each volume of a release, as one set.
 
-What the chart's CronJob runs. The controllers' volumes come first, and the brokers' when those are cut: what
-the controllers' snapshots say of who is in sync is then no newer than what the brokers' hold, so all that was
-acknowledged before the set began is in it. A set that doesn't come to its end is deleted, one that does lets
-the oldest go.
+The chart's CronJob runs it. The controllers' volumes come first, and the brokers' volumes once those
+snapshots are cut: the in-sync sets in the controllers' snapshots are then no newer than the brokers'
+snapshots, so the set holds all messages acknowledged before it began. An incomplete set is deleted; after a
+complete one, the oldest sets beyond the wanted number are deleted.
 """
 
 import json
@@ -18,7 +18,7 @@ from urllib.parse import quote, urlencode
 from tank_controller.k8s.api_server import KubernetesError, PackageApiServer, RequestError
 
 SET_LABEL = "tank-cluster.internal/backup"
-"""On each snapshot: the set that it is of, by the time of its beginning (UTC)."""
+"""The label of each snapshot: its set, named by the time at which the set was begun (UTC)."""
 INSTANCE = "app.kubernetes.io/instance"
 COMPONENT = "app.kubernetes.io/component"
 LOOK_EVERY_S = 2.0
@@ -28,41 +28,41 @@ Snapshot = dict[str, Any]
 
 
 class BackupError(RuntimeError):
-    """The set is not complete; the message says why."""
+    """A set of snapshots could not be completed; the message says why."""
 
 
-class Server(Protocol):
-    """The API server's part that is needed. OSError."""
+class SnapshotApi(Protocol):
+    """The requests to the API server. They raise OSError."""
 
     def request(self, method: str, path: str, body: dict[str, object] | None = None) -> bytes: ...
 
 
 @dataclass(slots=True, frozen=True)
 class Backup:
-    """What is wanted."""
+    """The settings of a backup."""
 
     namespace: str
     release: str
     snapshot_class: str
-    """Empty: the cluster's default."""
+    """The class of the snapshots; empty: the Kubernetes cluster's default."""
     keep: int
-    """So many sets stay; at least 1."""
+    """How many sets are kept; at least 1."""
     within_s: float
     """How long a set may take."""
 
 
 class Taking:
-    """One set in the making."""
+    """One set of snapshots that is being taken."""
 
     def __init__(
         self,
-        server: Server,
+        server: SnapshotApi,
         backup: Backup,
         stamp: str,
         now: Callable[[], float],
         sleep: Callable[[float], None],
     ) -> None:
-        """stamp: the set's name. now: seconds that never go back."""
+        """`stamp`: the set's name. `now`: a clock in seconds that never goes back."""
         self._server = server
         self._backup = backup
         self._stamp = stamp
@@ -74,7 +74,9 @@ class Taking:
         self._snapshots = f"/apis/snapshot.storage.k8s.io/v1/{space}/volumesnapshots"
 
     def run(self) -> tuple[int, list[str]]:
-        """How many volumes are in the set, and the sets that went for it. BackupError, OSError."""
+        """Takes the set. Returns the number of its volumes, and the names of the sets that were deleted.
+        Raises BackupError, OSError.
+        """
         claims = self._list(self._claims)
         controllers, brokers = ([_name(one) for one in claims if _component(one) == kind] for kind in _KINDS)
         if not controllers or not brokers:
@@ -108,7 +110,7 @@ class Taking:
         self._server.request("POST", self._snapshots, body)
 
     def _await(self, field: str, count: int) -> None:
-        """Until all so far have this in their status. BackupError."""
+        """Waits until all snapshots so far have this field in their status. Raises BackupError."""
         while True:
             found = self._of(self._stamp)
             for one in found:
@@ -122,7 +124,7 @@ class Taking:
             self._sleep(LOOK_EVERY_S)
 
     def _forget(self) -> list[str]:
-        """Deletes the sets that are too many, the oldest of all; their names."""
+        """Deletes the oldest sets beyond the number to keep; returns their names."""
         stamps = {one["metadata"]["labels"][SET_LABEL] for one in self._list(self._snapshots, SET_LABEL)}
         old = sorted(stamps)[: -self._backup.keep]
         for stamp in old:
@@ -157,7 +159,7 @@ def _component(one: Snapshot) -> str:
 
 
 def main() -> int:
-    """The exit code. What is wanted stands in the environment, as the chart gives it."""
+    """Takes a set with the settings in the environment, which the chart sets; returns the exit code."""
     given = os.environ
     backup = Backup(
         given["POD_NAMESPACE"],

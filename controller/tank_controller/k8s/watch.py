@@ -1,8 +1,9 @@
-"""Following one StatefulSet of Kubernetes' API: what to ask next, and what is known. Pure.
+"""Follows one StatefulSet of Kubernetes' API: says what to request next, and keeps the set's last state.
+Pure.
 
-First it is listed, then watched from the list's version on. A watch that ends is begun again where it was;
-when the server has forgotten that version (410 Gone), or says what makes no sense, the set is listed again.
-After a failure it waits, longer each time, and keeps what it knows.
+First the set is listed, then watched from the list's version on. A watch that ended is begun again from the
+last version; when the server has forgotten that version (410 Gone) or sent a malformed answer, the set is
+listed again. After a failure the next request waits, longer each time, and the last state stays.
 """
 
 import json
@@ -10,70 +11,75 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 PAUSE_MS = 200
-"""Before a watch is begun again, or a list after a watch: servers may end them at once, again and again."""
+"""The pause before a watch is begun again, or the set is listed after a watch: a server may end every watch
+at once.
+"""
 FIRST_WAIT_MS = 500
 LONGEST_WAIT_MS = 30_000
 MAX_REPLICAS = 0xFFFE
-"""More brokers than a cluster can have: a number above it is none that could be meant."""
+"""More than a cluster can have brokers: a greater number of replicas is malformed."""
 GONE = 410
 REFUSED = (401, 403)
 
 
 @dataclass(slots=True, frozen=True)
-class Request:
-    """What to ask now."""
+class WatchRequest:
+    """The next request."""
 
     watch: bool
     version: str
-    """To watch from; empty in a list."""
+    """The version to watch from; empty: list the set."""
     wait_ms: int
-    """Before it is asked."""
+    """The pause before the request."""
 
 
 @dataclass(slots=True, frozen=True)
 class SetSeen:
-    """A StatefulSet as the API server has it."""
+    """A StatefulSet as the API server described it."""
 
     replicas: int | None
-    """How many pods are wanted. None: there is no such set, or it is being deleted, which says nothing of
-    what is wanted: volumes are resized by deleting the set alone."""
+    """How many pods are wanted. None: there is no such set, or it is being deleted. A deletion doesn't mean
+    that no pods are wanted: volumes are resized by deleting only the set.
+    """
     uid: str = ""
     generation: int = 0
-    """Grows with every change of what is wanted of the set with this UID."""
+    """Grows with every change of the specification of the set with this UID."""
 
     def is_before(self, other: "SetSeen") -> bool:
-        """Whether it is known to be older: a question and a watch may overtake each other."""
+        """Whether this state is known to be older than `other`: a read and a watch may overtake each
+        other.
+        """
         return bool(self.uid) and self.uid == other.uid and self.generation < other.generation
 
 
 class MalformedAnswerError(ValueError):
-    """What came is no StatefulSet, list or change."""
+    """An answer of the API server is no StatefulSet, list or change."""
 
 
 class SetWatch:
-    """Of one set, for as long as somebody wants to know."""
+    """The state of following one set; the caller makes the requests."""
 
     def __init__(self, name: str, random: Callable[[int], int]) -> None:
         self.name = name
         self.seen: SetSeen | None = None
-        """None: not yet."""
+        """The set's last state; None: not read yet."""
         self.problem = ""
-        """Why the last request failed; empty when it didn't."""
+        """Why the last request failed; empty when it succeeded."""
         self._random = random
         self._version = ""
         self._failures = 0
         self._pauses = False
 
-    def next(self) -> Request:
-        """What to ask now."""
+    def next(self) -> WatchRequest:
+        """The next request."""
         wait_ms = PAUSE_MS if self._pauses else 0
         if self._failures:
             longest = min(FIRST_WAIT_MS << min(self._failures - 1, 10), LONGEST_WAIT_MS)
             wait_ms = longest // 2 + self._random(longest // 2 + 1)
-        return Request(bool(self._version), self._version, wait_ms)
+        return WatchRequest(bool(self._version), self._version, wait_ms)
 
     def listed(self, body: bytes) -> None:
-        """The answer to a list of the sets of this name. MalformedAnswerError."""
+        """Takes the list of the sets of this name. Raises MalformedAnswerError."""
         found = _object(body)
         items, metadata = found.get("items"), found.get("metadata")
         if not isinstance(items, list) or not isinstance(metadata, dict):
@@ -86,7 +92,7 @@ class SetWatch:
         self._went_well(version)
 
     def changed(self, line: bytes) -> None:
-        """A line of a watch. MalformedAnswerError."""
+        """Takes a line of a watch. Raises MalformedAnswerError."""
         change = _object(line)
         kind, about = change.get("type"), change.get("object")
         if not isinstance(about, dict):
@@ -96,7 +102,7 @@ class SetWatch:
             self.failed(
                 code if isinstance(code, int) else None, str(about.get("message", "the watch failed"))
             )
-            self._version = ""  # it may be what the watch failed of: from there the next would fail, too
+            self._version = ""  # the version may be the reason for the failure, so the set is listed again
             return
         metadata = about.get("metadata")
         version = metadata.get("resourceVersion") if isinstance(metadata, dict) else None
@@ -109,19 +115,19 @@ class SetWatch:
         self._went_well(version)
 
     def ended(self) -> None:
-        """The watch ended in order."""
+        """Notes that the watch ended without a failure."""
         self._pauses = True
-        if self._version:  # its last line was no failure
+        if self._version:  # the watch's last line was no failure
             self._failures = 0
             self.problem = ""
 
     def malformed(self, error: MalformedAnswerError) -> None:
-        """What came by the watch, or as a list, made no sense."""
+        """Notes that a watch or a list brought a malformed answer."""
         self._version = ""
         self.failed(None, str(error))
 
     def failed(self, status: int | None, why: str) -> None:
-        """A request was answered with this HTTP status, or not at all."""
+        """Notes that a request failed, with this HTTP status or without an answer."""
         if status == GONE and self._version:
             self._version = ""
             self._pauses = True
@@ -138,7 +144,7 @@ class SetWatch:
 
 
 def read_set(name: str, body: bytes) -> SetSeen:
-    """A set that was asked for by its name. MalformedAnswerError."""
+    """Reads the answer to a request for one set. Raises MalformedAnswerError."""
     seen = _read(name, _object(body))
     if seen is None:
         raise MalformedAnswerError("another set")
@@ -146,7 +152,7 @@ def read_set(name: str, body: bytes) -> SetSeen:
 
 
 def _read(name: str, about: object) -> SetSeen | None:
-    """None: another object."""
+    """Reads a set; None for an object of another name."""
     if not isinstance(about, dict):
         raise MalformedAnswerError("no object")
     metadata, spec = about.get("metadata"), about.get("spec")

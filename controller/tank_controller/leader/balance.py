@@ -1,8 +1,8 @@
-"""Where replicas should go that are somewhere already: off brokers that are to leave, onto those that came,
-apart over racks; and whose turn it is to lead. Pure; a bounded step at a time.
+"""Moves of existing replicas: off draining brokers, onto new brokers, apart over racks; and the order in
+which replicas are preferred as leaders. Pure; a bounded step at a time.
 
-Every step makes something strictly better (fewer replicas to drain, a rack more, loads or leaderships more
-even), and only partitions that are wholly in sync are moved to balance: so it comes to an end.
+Every step improves something (fewer replicas to drain, one rack more, more even loads or leaderships), and
+only partitions whose replicas are all in sync are moved to balance. So the moves come to an end.
 """
 
 from collections.abc import Iterator
@@ -10,36 +10,36 @@ from dataclasses import dataclass, field
 
 from tank_controller import limits
 from tank_controller.state.keys import partition_of, topic_of
-from tank_controller.state.model import NOBODY, PartitionState
+from tank_controller.state.model import NO_BROKER, PartitionState
 from tank_controller.state.state import ClusterState
 from tank_protos.generated import control_pb2 as pb
 
 _MAX_STUCK = 20
-"""Brokers off which nothing can go, before others get their turn at the next tick."""
+"""How many brokers without a possible move a tick looks at; the next tick goes on behind them."""
 
 
 @dataclass(slots=True)
 class _Plan:
-    """One tick's moves, and the loads as they will be."""
+    """The moves of one tick, and the loads after them."""
 
     state: ClusterState
     load: dict[int, int]
-    """Replicas of each broker that takes some, without those that are on their way elsewhere."""
+    """The number of replicas of each broker that takes replicas, without those that are moving away."""
     arriving: dict[int, int]
-    """Moves to each broker."""
+    """The number of moves to each broker."""
     room: int
-    """How many more may begin."""
+    """How many more moves may begin."""
     probes: int
-    """So many partitions may yet be looked at."""
+    """How many more partitions may be looked at."""
     first_key: int
-    """Where looking at a broker's partitions begins, and goes on from the lowest."""
+    """The partition (key) at which the look at a broker's partitions begins; it wraps around."""
     moves: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """New replicas by key."""
     stopped_at: int = 0
-    """The partition that would have been the next when nothing more might be looked at; 0: all were."""
+    """The next partition (key) when no more could be looked at; 0 after a complete look."""
 
     def move(self, key: int, partition: PartitionState, old: int, new: int) -> None:
-        """`new` in the place of `old`."""
+        """Replaces broker `old` by `new` in one partition."""
         replicas = self.moves.get(key, partition.replicas)
         self.moves[key] = tuple(new if each == old else each for each in replicas)
         self.load[new] += 1
@@ -49,7 +49,7 @@ class _Plan:
         self.room -= 1
 
     def takes(self, broker_id: int) -> bool:
-        """Whether the broker may get one more now."""
+        """Whether the broker may get one more replica now."""
         if self.state.brokers[broker_id].no_room:
             return False
         if self.arriving.get(broker_id, 0) >= limits.MAX_MOVING_TO_BROKER:
@@ -62,7 +62,7 @@ class _Plan:
         return self.probes >= 0
 
     def held_by(self, broker_id: int) -> Iterator[int]:
-        """The broker's partitions, so many as may be looked at."""
+        """The broker's partitions, as many as this tick may still look at."""
         for key in self.state.held_by(broker_id).since(self.first_key):
             if not self.probe():
                 self.stopped_at = self.stopped_at or key
@@ -71,28 +71,28 @@ class _Plan:
 
 
 class Balance:
-    """One leader's, for one term."""
+    """The moves that one leader proposes in one term."""
 
     def __init__(self) -> None:
         self.even = False
-        """Nothing could be made better when it was last looked, and nothing has been moved since."""
+        """Whether the last look found nothing to improve, and nothing has moved since."""
         self._rest_until_ms = 0
         self._brokers: frozenset[int] = frozenset()
-        """That took replicas the last time."""
+        """The brokers that took replicas at the last call."""
         self._round: list[int] = []
         """Topics whose racks have yet to be looked at in this round, the next one last."""
         self._next_partition = 0
         self._first_key = 0
-        """Where the last tick stopped, which had looked at enough: else those behind never had their turn."""
+        """The partition (key) at which the last tick stopped; the next tick goes on there."""
 
     def look_again(self) -> None:
-        """At the next call, a whole round, though nothing could be made better a moment ago."""
+        """Makes the next call look at everything again."""
         self.even = False
         self._rest_until_ms = 0
         self._round, self._next_partition = [], 0
 
     def moves(self, state: ClusterState, now_ms: int) -> list[pb.Placed]:
-        """What to move now."""
+        """The moves to propose now."""
         takers = frozenset(b.broker_id for b in state.brokers.values() if not (b.fenced or b.leaves))
         if not takers:
             return []
@@ -119,7 +119,7 @@ class Balance:
         ]
 
     def _drain(self, plan: _Plan) -> None:
-        """Replicas leave brokers that are to hold nothing; whether the others are in sync doesn't matter."""
+        """Moves replicas off draining brokers, whether or not the other replicas are in sync."""
         for broker in plan.state.brokers.values():
             if not broker.draining:
                 continue
@@ -127,14 +127,14 @@ class Balance:
                 if plan.room <= 0 or not plan.probe():
                     return
                 _, partition = plan.state.find(key)
-                if partition.moves or partition.leader == NOBODY:
+                if partition.moves or partition.leader == NO_BROKER:
                     continue
                 taken = plan.moves.get(key, partition.replicas)
                 if new := _pick(plan, taken, broker.broker_id):
                     plan.move(key, partition, broker.broker_id, new)
 
     def _spread_racks(self, plan: _Plan) -> bool:
-        """Replicas that share a rack while another has none of the partition. True at the end of a round."""
+        """Moves replicas that share a rack to racks without one. Returns True at the end of a round."""
         racks = {plan.state.brokers[broker_id].rack for broker_id in plan.load}
         if len(racks) < 2:
             return True
@@ -168,7 +168,7 @@ class Balance:
             yield topic.topic_id << 16 | number, topic.partitions[number]
 
     def _even_loads(self, plan: _Plan) -> None:
-        """Replicas go from the most to the least loaded brokers."""
+        """Moves replicas from the most to the least loaded brokers."""
         stuck: set[int] = set()
         slack = max(2, sum(plan.load.values()) // len(plan.load) // 20)
         while plan.room > 0 and plan.probes > 0:
@@ -201,19 +201,21 @@ def _plan(state: ClusterState, takers: frozenset[int], first_key: int) -> _Plan:
 
 
 def _pick(plan: _Plan, replicas: tuple[int, ...], old: int) -> int:
-    """The least loaded broker in the place of `old`; 0: there is none, or it has enough on its way."""
+    """The least loaded broker to replace `old`; 0 when there is none, or when it has enough moves
+    under way.
+    """
     brokers = plan.state.brokers
     taken = {each: brokers[each].rack for each in replicas if each != old}
     racks = set(taken.values())
     free = [each for each in plan.load if each not in replicas]
     if not free:
-        return NOBODY
+        return NO_BROKER
     best = min(free, key=lambda each: (brokers[each].rack in racks, plan.load[each], each))
-    return best if plan.takes(best) else NOBODY
+    return best if plan.takes(best) else NO_BROKER
 
 
 def _move_one(plan: _Plan, old: int, new: int) -> bool:
-    """Moves one partition from a broker to another, if there is one for which that does no harm."""
+    """Moves one partition from `old` to `new`, if one can move without harm; returns whether it did."""
     brokers = plan.state.brokers
     for key in plan.held_by(old):
         _, partition = plan.state.find(key)
@@ -227,7 +229,7 @@ def _move_one(plan: _Plan, old: int, new: int) -> bool:
 
 
 def _even_leaders(plan: _Plan) -> dict[int, tuple[int, ...]]:
-    """Another order of the same replicas, so that each broker is preferred about as often as the others."""
+    """New orders of the same replicas, so that each broker is preferred about as often as the others."""
     state = plan.state
     preferred = {each: state.derived.preferred[each] for each in plan.load}
     swaps: dict[int, tuple[int, ...]] = {}
@@ -242,8 +244,8 @@ def _even_leaders(plan: _Plan) -> dict[int, tuple[int, ...]]:
             if partition.replicas[0] != old or key in swaps or not _is_whole(partition):
                 continue
             others = [each for each in partition.replicas[1:] if each in preferred]
-            new = min(others, key=lambda each: (preferred[each], each), default=NOBODY)
-            if new == NOBODY or preferred[old] - preferred[new] < slack:
+            new = min(others, key=lambda each: (preferred[each], each), default=NO_BROKER)
+            if new == NO_BROKER or preferred[old] - preferred[new] < slack:
                 continue
             swaps[key] = (new, *(each for each in partition.replicas if each != new))
             preferred[old] -= 1

@@ -1,13 +1,12 @@
-"""Whose clock is off: the leading controller compares the brokers' wall clocks. Pure.
+"""Brokers with a wrong clock: the leading controller compares the brokers' wall clocks. Pure.
 
-A heartbeat brings the broker's wall clock, and says which answer of the controller it follows, so that the
-controller knows how long it was under way at most. What the broker's clock is ahead of the controller's
-monotonic one is known to lie between two bounds, then, however slow the network or the process. Clocks agree
-where their bounds are no more than clock.skew.max apart; a broker is off when a majority agrees without it.
+A heartbeat carries the broker's wall clock, and names the controller's message that it answers, which limits
+how long the heartbeat was under way. So the difference between the broker's clock and the controller's
+monotonic one lies between two known bounds, however slow the network or the process. Clocks agree where their
+bounds are no more than clock.skew.max apart; a broker is off when a majority agrees without it.
 
-The brokers judge each other. Where none of their groups is a majority, the leading controller's own clock
-counts as one more; where that gives none, either, no broker is kept from leading: a wrong clock does less
-harm than a cluster that stops.
+Where no majority of the brokers' clocks agrees, the leading controller's own clock counts as one more. Where
+there is still no majority, every broker may lead: a wrong clock does less harm than a cluster that stops.
 """
 
 import logging
@@ -16,70 +15,72 @@ from dataclasses import dataclass
 
 from tank_controller import limits
 from tank_controller.state.state import ClusterState
-from tank_protos.feature_levels import CLOCKS_COMPARED
 from tank_protos.generated import control_pb2 as pb
 
 ROUNDED_MS = 2
-"""Two clocks were cut to whole milliseconds."""
+"""Both clocks were rounded down to whole milliseconds."""
 
 _log = logging.getLogger("tank.controller")
 
 
 @dataclass(slots=True, frozen=True)
 class Bounds:
-    """Between these two a clock is ahead of the controller's monotonic one, in ms; with both."""
+    """By how many ms a clock is ahead of the controller's monotonic one: at least and at most."""
 
     least_ms: int
     most_ms: int
 
     def widened(self, by_ms: int) -> "Bounds":
-        """By so much on either side."""
+        """The bounds, wider by so much on either side."""
         return Bounds(self.least_ms - by_ms, self.most_ms + by_ms)
 
     def meets(self, others: Iterable["Bounds"]) -> bool:
-        """Whether a value lies in these and in one of the others."""
+        """Whether these bounds overlap one of the others."""
         return any(self.least_ms <= each.most_ms and each.least_ms <= self.most_ms for each in others)
 
     @property
     def middle_ms(self) -> int:
-        """The best guess."""
+        """The best estimate."""
         return (self.least_ms + self.most_ms) // 2
 
 
 class BrokerClocks:
-    """One controller's. Times in ms of a clock that never goes back, but for `wall_ms`."""
+    """The readings of one controller, and its judgements. Times are in ms of a clock that never goes back,
+    but for `wall_ms`.
+    """
 
     def __init__(
         self,
         skew_max_ms: int = limits.CLOCK_SKEW_MAX_MS,
         session_timeout_ms: int = limits.SESSION_TIMEOUT_MS,
     ) -> None:
-        """`session_timeout_ms`: within so long every broker that lives is heard several times. A reading
-        counts for so long, and a judgement counts when it has held for so long."""
+        """`session_timeout_ms`: in this time every live broker is heard several times. A reading is valid for
+        this time, and a judgement takes effect when it has held for this time.
+        """
         self.skew_max_ms = skew_max_ms
         self.ahead_ms: dict[int, int] = {}
-        """By broker: how far its clock is ahead of what most say. Empty while no majority agrees."""
+        """By broker: how far its clock is ahead of the majority's. Empty while no majority agrees."""
         self.own_ahead_ms: int | None = None
-        """The same of this controller's clock; None: not known."""
+        """How far this controller's clock is ahead of the majority's; None: not known."""
         self.disagree = False
-        """There are several clocks, and no majority agrees."""
+        """Whether there are several clocks, and no majority agrees."""
         self._half_ms = skew_max_ms // 2
         self._settles_ms = session_timeout_ms
         self._heard: dict[int, tuple[Bounds, int]] = {}
         """By broker: its last reading, and when it came."""
         self._since: dict[int, int] = {}
-        """By broker: since when it is judged other than the state says."""
+        """By broker: since when the judgement differs from the mark in the state."""
         self._next_ms = 0
         self._own_is_off = False
 
     def begin_term(self) -> None:
-        """This controller leads from now on, or no more: nothing is known."""
+        """Forgets all readings: this controller began or ceased to lead."""
         self._heard.clear()
         self._since.clear()
         self.ahead_ms, self.own_ahead_ms, self.disagree = {}, None, False
 
     def heard(self, broker_id: int, heartbeat: pb.BrokerHeartbeat, now_ms: int) -> None:
-        """A heartbeat came. One that was under way for too long says nothing of the clock."""
+        """Takes a heartbeat's reading, unless it was under way for too long."""
         if not heartbeat.wall_ms or not heartbeat.answers_ms:
             return
         under_way_ms = now_ms - heartbeat.answers_ms - heartbeat.held_ms + ROUNDED_MS
@@ -88,7 +89,7 @@ class BrokerClocks:
             self._heard[broker_id] = Bounds(least_ms, least_ms + under_way_ms), now_ms
 
     def tick(self, state: ClusterState, now_ms: int, wall_ms: int) -> list[pb.Command]:
-        """Time passes: which brokers are to be kept from leading for their clocks, and which no more."""
+        """Returns the commands that keep brokers with wrong clocks from leading, or let them lead again."""
         if now_ms < self._next_ms:
             return []
         self._next_ms = now_ms + limits.CLOCKS_JUDGED_EVERY_MS
@@ -104,8 +105,8 @@ class BrokerClocks:
         self._note(clocks, own, agreed)
         return self._changes(state, clocks, agreed, now_ms)
 
-    def tell(self, answer: pb.OverviewAnswer) -> None:
-        """For people: whose clocks are how far ahead, and whether they disagree."""
+    def report(self, answer: pb.OverviewAnswer) -> None:
+        """Adds the clocks' differences, and whether they disagree, to an operator's answer."""
         answer.clock_skew_max_ms = self.skew_max_ms
         answer.clocks_disagree = self.disagree
         if self.own_ahead_ms is not None:
@@ -116,7 +117,7 @@ class BrokerClocks:
                 load.clock_ahead_ms = ahead_ms
 
     def _agreed(self, clocks: dict[int, Bounds], own: Bounds) -> list[Bounds]:
-        """What a majority of the clocks can agree on."""
+        """The bounds on which a majority of the clocks agrees."""
         brokers = [each.widened(self._half_ms) for each in clocks.values()]
         found = majorities(brokers) if len(brokers) > 1 else []
         return found or majorities([*brokers, own.widened(self._half_ms)])
@@ -130,7 +131,11 @@ class BrokerClocks:
                     f"broker {broker_id} {(each.middle_ms - own.middle_ms) / 1000:+.1f} s"
                     for broker_id, each in sorted(clocks.items())
                 )
-                _log.warning("the clocks disagree, and no majority agrees; from this one's: %s", differ)
+                _log.warning(
+                    "the clocks of the brokers disagree, and no majority agrees: set them right; "
+                    "ahead of this controller's clock: %s",
+                    differ,
+                )
             else:
                 _log.info("a majority of the clocks agrees again")
         self.ahead_ms, self.own_ahead_ms = {}, None
@@ -140,7 +145,9 @@ class BrokerClocks:
             self.own_ahead_ms = own.middle_ms - right_ms
         own_is_off = bool(agreed) and not own.widened(self._half_ms).meets(agreed)
         if own_is_off and not self._own_is_off:
-            _log.warning("this controller's clock is off by %+.1f s", (self.own_ahead_ms or 0) / 1000)
+            _log.warning(
+                "this controller's clock is off by %+.1f s: set it right", (self.own_ahead_ms or 0) / 1000
+            )
         self._own_is_off = own_is_off
 
     def _changes(
@@ -148,11 +155,11 @@ class BrokerClocks:
     ) -> list[pb.Command]:
         commands: list[pb.Command] = []
         since, self._since = self._since, {}
-        if not agreed or state.feature_level < CLOCKS_COMPARED:
+        if not agreed:
             return commands
         for broker_id, bounds in clocks.items():
             broker = state.brokers[broker_id]
-            # Who was off has to come closer than who was not has to stay: no going back and forth.
+            # A wrong clock has to come closer than a right one has to stay: no going back and forth.
             is_off = not bounds.widened(0 if broker.clock_off else self._half_ms).meets(agreed)
             if is_off is broker.clock_off:
                 continue
@@ -177,7 +184,7 @@ class BrokerClocks:
 
 
 def majorities(clocks: list[Bounds]) -> list[Bounds]:
-    """Where more than half of these meet; several where different halves do."""
+    """The bounds that more than half of these clocks share; several where different majorities do."""
     events = sorted(
         [*((each.least_ms, False) for each in clocks), *((each.most_ms, True) for each in clocks)]
     )

@@ -1,43 +1,40 @@
-"""Which brokers' volumes have room for messages: what their heartbeats say becomes state. Pure.
+"""The brokers whose volumes have no room for messages: heartbeats report it, commands put it into the state.
 
-A broker judges its own volume (`tank_node.volume`). Where it has no room, others lead in its place if they
-can; a broker that says that there is room again stays as it was, until it says that there is enough.
+Pure. A broker judges its own volume (`tank_node.volume`). Where it has no room, other brokers lead in its
+place if they can, until it reports enough room again.
 """
 
 import logging
 
 from tank_controller.state.state import ClusterState
-from tank_protos.feature_levels import ROOM_COMPARED
 from tank_protos.generated import control_pb2 as pb
 
 _log = logging.getLogger("tank.controller")
 
 _MEANS_NONE = {pb.ROOM_NONE: True, pb.ROOM_ENOUGH: False}
-"""What the state is to say; what is not here changes nothing."""
+"""The broker's mark in the state for a report; reports of other values change nothing."""
 
 
 class BrokerRooms:
-    """One controller's."""
+    """The reports that one controller has received."""
 
     def __init__(self) -> None:
         self._said: dict[int, tuple[int, bool]] = {}
-        """By broker: the epoch of its process, and whether it said that it has no room. Not yet proposed."""
+        """By broker: the epoch of its process, and whether it reported no room. Not yet proposed."""
 
     def begin_term(self) -> None:
-        """This controller leads from now on, or no more: nothing is known."""
+        """Forgets all reports: this controller began or ceased to lead."""
         self._said.clear()
 
     def heard(self, broker_id: int, epoch: int, heartbeat: pb.BrokerHeartbeat) -> None:
-        """A heartbeat of this process came."""
+        """Takes the report in a heartbeat of this process."""
         no_room = _MEANS_NONE.get(heartbeat.room)
         if no_room is not None:
             self._said[broker_id] = epoch, no_room
 
     def tick(self, state: ClusterState) -> list[pb.Command]:
-        """What to propose now. Not to be called again before it was applied or refused."""
+        """The commands to propose now. Call it again only when these were applied or refused."""
         said, self._said = self._said, {}
-        if state.feature_level < ROOM_COMPARED:
-            return []
         commands = []
         for broker_id, (epoch, no_room) in said.items():
             broker = state.brokers.get(broker_id)

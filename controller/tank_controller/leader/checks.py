@@ -1,7 +1,7 @@
-"""What is looked at, and said, around an operator's change: by the HTTP API and by `tank cluster`. Pure.
+"""Checks before an operator's change, and short answers in words, for the HTTP API and `tank cluster`. Pure.
 
-The state machine judges commands by what must hold; here is what an operator should be kept from besides, and
-its short answers in words.
+The state machine refuses commands that would break an invariant; these checks also refuse those that an
+operator would regret.
 """
 
 from tank_controller.leader.report import Row
@@ -9,8 +9,8 @@ from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
 
 
-class RefusedError(Exception):
-    """Why something isn't done, in one sentence."""
+class CheckRefusedError(Exception):
+    """An operator's change that is refused, with the reason in one sentence."""
 
     def __init__(self, error: ErrorCode, message: str) -> None:
         super().__init__(message)
@@ -19,7 +19,7 @@ class RefusedError(Exception):
 
 
 def error_code(number: int) -> ErrorCode:
-    """As a message has it; of a newer controller's, which this version doesn't know: INVALID_REQUEST."""
+    """The error code of this number; INVALID_REQUEST for one that only a newer version knows."""
     try:
         return ErrorCode(number)
     except ValueError:
@@ -27,17 +27,18 @@ def error_code(number: int) -> ErrorCode:
 
 
 def load_of(found: pb.OverviewAnswer, broker_id: int) -> pb.BrokerLoad:
-    """The broker and what it holds. RefusedError when there is none."""
+    """The broker and its load. Raises CheckRefusedError where there is no such broker."""
     for load in found.brokers:
         if load.broker.broker_id == broker_id:
             return load
     known = ", ".join(str(load.broker.broker_id) for load in found.brokers) or "none"
-    raise RefusedError(ErrorCode.UNKNOWN_BROKER, f"There is no broker {broker_id}, but {known}.")
+    raise CheckRefusedError(ErrorCode.UNKNOWN_BROKER, f"There is no broker {broker_id}, but {known}.")
 
 
 def drain_problem(found: pb.OverviewAnswer, broker_id: int) -> str:
-    """Why the broker can't be drained: fewer others live than a topic has replicas. Empty: it can.
-    RefusedError when there is no such broker."""
+    """Returns why the broker can't be drained: too few other brokers live for a topic's replicas. Empty: it
+    can. Raises CheckRefusedError where there is no such broker.
+    """
     load = load_of(found, broker_id)
     takers = [
         each.broker
@@ -49,14 +50,15 @@ def drain_problem(found: pb.OverviewAnswer, broker_id: int) -> str:
         return ""
     full = f", of which {len(takers) - with_room} without room" if with_room < len(takers) else ""
     return (
-        f"There are topics of {found.widest} replicas, and only {_count(len(takers), 'broker')} that live "
+        f"There are topics with {found.widest} replicas, and only {_count(len(takers), 'broker')} that live "
         f"and stay without broker {broker_id}{full}: start another one first."
     )
 
 
 def draining(broker_id: int, *, on: bool) -> pb.SetBroker:
-    """What drains a broker, or lets it hold and lead partitions again; also one that had no room: where it
-    still has none, it says so again at once."""
+    """The command that begins or ends a drain. It also clears the mark of a broker that had no room; where
+    the volume is still full, the broker reports it again at once.
+    """
     change = pb.SetBroker(broker_id=broker_id, draining=on)
     if not on:
         change.no_room = False
@@ -64,41 +66,41 @@ def draining(broker_id: int, *, on: bool) -> pb.SetBroker:
 
 
 def check_remove(load: pb.BrokerLoad) -> None:
-    """RefusedError while the broker holds something, or runs."""
+    """Raises CheckRefusedError while the broker holds partitions, or runs."""
     broker_id = load.broker.broker_id
     if load.replicas:
         held = _count(load.replicas, "replica")
-        raise RefusedError(ErrorCode.IN_USE, f"Broker {broker_id} holds {held}: drain it first.")
+        raise CheckRefusedError(ErrorCode.IN_USE, f"Broker {broker_id} holds {held}: drain it first.")
     if not load.broker.fenced_index:
         message = f"Broker {broker_id} is running: stop it, and wait until it is shown as fenced."
-        raise RefusedError(ErrorCode.IN_USE, message)
+        raise CheckRefusedError(ErrorCode.IN_USE, message)
 
 
 def cancel_problem(row: Row) -> str:
-    """Why there is no move to end. Empty: there is one."""
+    """The reason why no move can be ended; empty where one can."""
     if pb.MOVING in row.troubles:
         return ""
     return f"{row.place} is not being moved: it is at {','.join(map(str, row.partition.replicas))}."
 
 
 def check_partition(outcome: pb.ProposalOutcome, row: Row, *, unclean: bool = False) -> None:
-    """RefusedError when a command about this one partition was refused. `unclean`: that was its election."""
+    """Raises CheckRefusedError when a command about this partition was refused. `unclean`: an election."""
     error = outcome.results[0] if outcome.results else ErrorCode.NONE
     if error == ErrorCode.NONE:
         return
     known, place = error_code(error), row.place
     if error == ErrorCode.NOT_ELECTABLE and unclean:
         brokers = ",".join(map(str, row.partition.replicas))
-        raise RefusedError(known, f"{place}: none of its brokers lives ({brokers}): start one of them.")
+        raise CheckRefusedError(known, f"{place}: none of its brokers lives ({brokers}): start one of them.")
     if error == ErrorCode.NOT_ELECTABLE:
-        message = f"Nobody can lead {place}: the leaderless partitions are listed with whom they wait for."
-        raise RefusedError(known, message)
+        message = f"No replica can lead {place}: the list of leaderless partitions says what each waits for."
+        raise CheckRefusedError(known, message)
     if error == ErrorCode.IN_USE:
-        raise RefusedError(known, f"{place} is being moved already: wait, or cancel that first.")
+        raise CheckRefusedError(known, f"{place} is being moved already: wait, or cancel that first.")
     if error == ErrorCode.NOT_ENOUGH_REPLICAS:
-        message = "too few of the old replicas are in sync to do without the added ones: let it go on"
-        raise RefusedError(known, f"{place}: {message}.")
-    raise RefusedError(
+        message = "too few of the old replicas are in sync without the added ones: let the move go on"
+        raise CheckRefusedError(known, f"{place}: {message}.")
+    raise CheckRefusedError(
         known, f"{place}: {_REASONS.get(error, f'the controller refuses it (error {error})')}."
     )
 
@@ -107,9 +109,9 @@ _REASONS: dict[int, str] = {
     ErrorCode.UNKNOWN_PARTITION: "there is no such partition any more",
     ErrorCode.UNKNOWN_TOPIC: "there is no such topic any more",
     ErrorCode.INVALID_REPLICATION_FACTOR: "name as many brokers as the topic has replicas, each once",
-    ErrorCode.OVERLOADED: "a broker among them holds as much as one may",
-    ErrorCode.UNKNOWN_BROKER: "there is no such broker among them",
-    ErrorCode.INELIGIBLE_REPLICA: "a broker among them is being drained, or has no room",
+    ErrorCode.OVERLOADED: "one of these brokers holds as many replicas as a broker may",
+    ErrorCode.UNKNOWN_BROKER: "one of these brokers doesn't exist",
+    ErrorCode.INELIGIBLE_REPLICA: "one of these brokers is being drained, or has no room",
 }
 
 

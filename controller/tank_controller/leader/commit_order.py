@@ -1,8 +1,9 @@
-"""In which order the leader takes committed positions: none that was sent before a later one was kept. Pure.
+"""The order of committed positions: a position that a client sent before a later one was stored is refused.
+Pure.
 
-A broker says with each proposal which log entry it had heard of when its client asked. A client that has
-given up on one broker and is answered by another was answered by a later entry than the first can have heard
-of before: what still comes from there is refused (docs/decisions/0018).
+A broker names with each proposal the log entry that it had seen when its client asked. When a client gave up
+on one broker, and another broker answered it, the answer was a later entry than the first broker had named:
+proposals that still arrive from the first broker are refused (docs/decisions/0018).
 """
 
 from collections import OrderedDict
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 
 from tank_controller import limits
 from tank_controller.leader.streams import Stream
-from tank_controller.state.outcome import Outcome, Rejected
+from tank_controller.state.outcome import CommandOutcome, Rejected
 from tank_controller.state.state import ClusterState
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
@@ -21,35 +22,39 @@ Place = tuple[str, int, int]
 
 
 class PositionOrder:
-    """One leader's, for one term."""
+    """The order of one leader's term."""
 
     def __init__(self) -> None:
         self._floor = 0
-        """No position that is not in `_last` was set behind it in this term. What earlier terms set needs no
-        order: what comes now was asked for since, or it would have ended with its stream."""
+        """Positions that are missing in `_last` were not set behind this entry in this term. Positions of
+        earlier terms need no order: their streams have ended, so every present request is later.
+        """
         self._last: OrderedDict[Place, tuple[object, int]] = OrderedDict()
-        """Whose stream (its mark) set a position last in this term, and by which log entry, which may not be
-        committed yet; the longest unset first. Not a dict: to find the first of one takes as long as many
-        were taken off its front."""
+        """By position: the mark of the stream that set it last in this term, and the log entry, which may be
+        uncommitted; the oldest first. Not a plain dict, which finds its first key slowly after many removals.
+        """
 
-    def refusal(self, state: ClusterState, stream: Stream, proposal: pb.BrokerProposal) -> Outcome | None:
-        """Why its positions are not to be kept: its client may have been answered by another broker since.
+    def refusal(
+        self, state: ClusterState, stream: Stream, proposal: pb.BrokerProposal
+    ) -> CommandOutcome | None:
+        """The refusal of positions whose client may have been answered by another broker since; or None.
 
-        The outcome says how far the state is. Who asks after having heard of it is taken.
+        The outcome holds the state's index: a request that names this index is accepted.
         """
         commit = proposal.command.commit_positions
         broker = state.brokers.get(stream.broker_id)
         if broker is None or broker.fenced:
-            # Silent for so long, it has told its client: all that is known of one that names no entry.
-            message = "the line was silent: ask again"
+            # After so long a silence, the broker has answered its client without the controllers, and named
+            # no entry.
+            message = "the broker's stream was silent for too long: commit again"
         elif proposal.seen_index and self._is_late(stream, commit, proposal.seen_index):
-            message = "another broker kept a position of the group meanwhile: ask again"
+            message = "the group has committed through another broker meanwhile: commit again"
         else:
             return None
-        return Outcome(pb.Delta(index=state.index), rejection=Rejected(ErrorCode.TIMED_OUT, message))
+        return CommandOutcome(pb.Delta(index=state.index), rejection=Rejected(ErrorCode.TIMED_OUT, message))
 
     def _is_late(self, stream: Stream, commit: pb.CommitPositions, seen_index: int) -> bool:
-        """Another stream may have set one behind this entry. A stream's own come in their order."""
+        """Whether another stream may have set one of the positions behind this entry."""
         forgotten = None, self._floor
         for place in _places(commit):
             setter, index = self._last.get(place, forgotten)
@@ -58,9 +63,9 @@ class PositionOrder:
         return False
 
     def appended(self, state: ClusterState, stream: Stream, commit: pb.CommitPositions, index: int) -> None:
-        """The log has it as this entry, on its way to be committed.
+        """Notes positions that the log holds as this entry, not yet committed.
 
-        What will not be kept takes no room here. The state knows each topic that a broker can know of.
+        Positions of topics that the state doesn't have will be refused, and are not noted.
         """
         if len(commit.positions) > limits.MAX_POSITIONS_PER_COMMAND or group_name_problem(commit.group):
             return
@@ -77,5 +82,5 @@ class PositionOrder:
 
 
 def _places(commit: pb.CommitPositions) -> Iterator[Place]:
-    group = commit.group  # one string for all of them: each look makes another
+    group = commit.group  # one string for all positions: protobuf makes a new one at each access
     return ((group, position.topic_id, position.partition) for position in commit.positions)

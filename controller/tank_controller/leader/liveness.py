@@ -1,8 +1,8 @@
-"""Which brokers live, as the leading controller sees it. Pure: times come in, commands come out.
+"""The brokers that live, as the leading controller sees them. Pure: times come in, commands come out.
 
-Sessions are not in the log: a new leader knows no broker. Those that live come to it within a moment; one
-that has not come when the others have is gone, and at the latest after a full timeout. Silence is judged by
-`tick`; call it after what waits in the sockets was read.
+Sessions are not in the log: a new leader knows no broker's. Live brokers connect within a moment. A broker
+that has not connected shortly after the others counts as gone, at the latest after a full timeout. `tick`
+judges silence; call it after the sockets were read.
 """
 
 from dataclasses import dataclass
@@ -15,30 +15,36 @@ from tank_protos.generated import control_pb2 as pb
 
 
 class Loss(Enum):
-    """Why a broker is taken for gone."""
+    """Why a broker counts as gone."""
 
     SILENT = "silent"
-    """It said nothing for the session timeout, though no stream of it broke: frozen, cut off, or starved."""
+    """The broker sent nothing for the session timeout, though its stream did not break: it is frozen, cut
+    off, or starved of processor time.
+    """
     STAYED_AWAY = "stayed_away"
-    """It did not come to a controller that leads anew, as the others did or within a session timeout."""
+    """The broker did not connect to a new leader shortly after the others, or within a session timeout."""
     STREAM_BROKE = "stream_broke"
-    """Its stream broke, and it did not come back within the grace: most often its process has ended."""
+    """The broker's stream broke, and it did not connect again within the grace: most likely its process has
+    ended.
+    """
 
 
 @dataclass(slots=True)
 class _Session:
     epoch: int
-    """Of the broker's process."""
+    """The epoch of the broker's process."""
     deadline_ms: int
-    """Until then it need not say anything."""
+    """The broker lives until then without another heartbeat."""
     seen_index: int = 0
-    """How far its view has come."""
+    """The index of the broker's view."""
     broke: bool = False
-    """Its stream broke, and nothing was heard of it since."""
+    """Whether the broker's stream broke, and no heartbeat came since."""
 
 
-class BrokerSessions:
-    """One leader's, for one term. Times in ms of a clock that never goes back."""
+class BrokerLiveness:
+    """The brokers that live, as one leader judges in one term. Times in ms of a clock that never goes
+    back.
+    """
 
     def __init__(
         self,
@@ -49,30 +55,31 @@ class BrokerSessions:
         self._grace_ms = grace_ms
         self._sessions: dict[int, _Session] = {}
         self._all_until_ms = 0
-        """Until then a broker has time to come, however many others have come."""
+        """The end of the full timeout after the leader began: the latest time for brokers to connect."""
         self._arrivals_end_ms = 0
-        """A broker that was not heard of by then stays away: the last of the others came so long ago. 0: none
-        has come."""
+        """When a broker that has not connected counts as gone, because the last of the other brokers
+        connected long before. 0 before the first.
+        """
 
     def lead(self, now_ms: int) -> None:
-        """This controller leads from now on, or was itself held up: every broker has to be heard anew."""
+        """Gives each broker a full timeout, because this controller began to lead or was held up."""
         self._sessions.clear()
         self._all_until_ms = now_ms + self._timeout_ms
         self._arrivals_end_ms = 0
 
     def connected(self, broker_id: int, epoch: int, now_ms: int) -> None:
-        """The broker's process of this epoch has a stream."""
+        """Notes that the broker's process of this epoch has a stream."""
         self.heard(broker_id, epoch, 0, now_ms)
 
     def heard(self, broker_id: int, epoch: int, seen_index: int, now_ms: int) -> None:
-        """A heartbeat; its view has come so far."""
+        """Takes a heartbeat with the index of the broker's view."""
         session = self._sessions.get(broker_id)
         if session is None or session.epoch < epoch:
             if session is None:
                 self._arrivals_end_ms = now_ms + self._timeout_ms // limits.ARRIVALS_IN_A_SESSION
             session = self._sessions[broker_id] = _Session(epoch, 0)
         elif session.epoch > epoch:
-            return  # of a process before
+            return  # from an earlier process
         session.deadline_ms = now_ms + self._timeout_ms
         session.broke = False
         session.seen_index = max(session.seen_index, seen_index)
@@ -83,25 +90,25 @@ class BrokerSessions:
         return session is not None and session.epoch == epoch and now_ms < session.deadline_ms
 
     def broken(self, broker_id: int, epoch: int, now_ms: int) -> None:
-        """The stream of this process broke: most often it has ended, else it connects again at once."""
+        """Notes that the stream of this process broke: unless it connects, it is gone after the grace."""
         session = self._sessions.get(broker_id)
         if session is not None and session.epoch == epoch:
             session.deadline_ms = min(session.deadline_ms, now_ms + self._grace_ms)
             session.broke = True
 
     def loss(self, broker_id: int) -> Loss:
-        """Why a broker that `tick` fences is taken for gone."""
+        """Why a broker that `tick` fences counts as gone."""
         session = self._sessions.get(broker_id)
         if session is None:
             return Loss.STAYED_AWAY
         return Loss.STREAM_BROKE if session.broke else Loss.SILENT
 
     def known(self) -> list[int]:
-        """The brokers that were heard of."""
+        """The brokers that have connected in this term."""
         return sorted(self._sessions)
 
     def tick(self, state: ClusterState, now_ms: int) -> list[pb.Command]:
-        """Brokers to fence, and to unfence; a bounded number, the rest the next time."""
+        """The commands to fence and to unfence brokers; a bounded number, the rest at the next call."""
         for broker_id in [each for each in self._sessions if each not in state.brokers]:
             del self._sessions[broker_id]
         commands: list[pb.Command] = []

@@ -1,10 +1,10 @@
-"""Before a lossy election: every replica's broker is asked where its log ends. Pure.
+"""Queries before a lossy election: the broker of every replica is asked for the end of its log. Pure.
 
-A broker has one question at a time, and its answer is to all of it: a replica that the answer leaves out has
-nothing to lead with now, and is asked for again a little later. While that is one that could lead, the
-partition waits: whose disk failed may have everything once its broker was started again. An operator may end
-that wait: then the greatest of the ends that are known leads. A question without an answer is asked again as
-it was, under the same number: so a second answer to it is none to the next one.
+A broker has one query at a time, and one answer to all of it. A replica that is missing in the answer can't
+lead now, and is queried again a little later. While such a replica is eligible, the partition waits, because
+a restart may bring its disk back. An operator may end the wait; then the replica with the greatest known end
+leads. A query without an answer is repeated under its number, so that a second answer isn't taken for the
+answer to the next query.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,15 +21,15 @@ from tank_protos.generated import control_pb2 as pb
 
 
 @dataclass(slots=True, frozen=True)
-class Ask:
-    """A broker that is to say where replicas end."""
+class LogEndQuery:
+    """A query to one broker for the ends of its replicas' logs."""
 
     broker_id: int
     broker_epoch: int
     question: int
-    """Comes back in the answer."""
+    """The query's number, which the answer repeats."""
     partitions: tuple[tuple[int, int], ...]
-    """(topic id, partition)."""
+    """The partitions, as (topic id, partition)."""
 
 
 @dataclass(slots=True)
@@ -46,29 +46,30 @@ class _Case:
 
     since_ms: int
     ends: dict[int, pb.ReplicaEnd] = field(default_factory=dict)
-    """By broker id."""
+    """The ends that brokers answered, by broker id."""
     unusable_ms: dict[int, int] = field(default_factory=dict)
-    """When these brokers said that they have nothing to lead with: what can't be opened now may be later."""
+    """By broker id: when the broker answered without this replica, which it may be able to open later."""
 
 
-class EndQuestions:
-    """What the leading controller asked, and was told."""
+class LogEndQueries:
+    """The leading controller's queries, and the answers so far."""
 
     def __init__(self) -> None:
         self._cases: dict[int, _Case] = {}
         self._open: dict[int, _Question] = {}
         """By broker id."""
         self._asked = 0
-        """Questions so far, which are numbered."""
+        """The number of the last query."""
         self._round: list[int] = []
         """Partitions (keys) that have yet to be looked at in this round."""
 
-    def tick(self, state: ClusterState, now_ms: int) -> tuple[list[pb.Command], list[Ask]]:
-        """Elections for which enough is known, and what to ask for the others."""
+    def tick(self, state: ClusterState, now_ms: int) -> tuple[list[pb.Command], list[LogEndQuery]]:
+        """Returns the elections for which enough ends are known, and the queries for the others."""
         self._choose(state, now_ms)
         for broker_id, question in list(self._open.items()):
             broker = state.brokers.get(broker_id)
-            ended = broker is None or broker.epoch != question.broker_epoch  # that process will not answer
+            # that process has ended, and will not answer
+            ended = broker is None or broker.epoch != question.broker_epoch
             if ended or self._cases.keys().isdisjoint(question.keys):
                 del self._open[broker_id]
         elections: list[pb.Command] = []
@@ -85,23 +86,26 @@ class EndQuestions:
         return elections, list(self._asks(state, missing, now_ms))
 
     def unreadable(self, topic_id: int, number: int) -> list[int]:
-        """The brokers that said last that they have nothing to lead this partition with now."""
+        """The brokers whose last answer was that they can't read their replica of this partition."""
         case = self._cases.get(key_of(topic_id, number))
         return [] if case is None else sorted(each for each, end in case.ends.items() if end.unusable)
 
     def by_ends(self, state: ClusterState, command: pb.Command) -> pb.Command:
-        """What to propose for an operator's command.
+        """The command to propose in place of an operator's command.
 
-        An unclean election of one partition is a lossy one where logs' ends are known: of who has nothing to
-        show nothing is expected any more, and the greatest end leads. While there is none, it is refused, but
-        for one that was behind and has not answered. Every other command, and one about whose partition
-        nothing is known, is left as it is. Raises Rejected for an unclean election of several partitions.
+        An unclean election of one partition becomes a lossy one where ends are known: the replica with the
+        greatest end leads, and replicas without an answer are given up. It stays unclean while no usable end
+        is known, and only replicas that were behind have yet to answer. All other commands stay as they are.
+        Raises Rejected for an unclean election of several partitions.
         """
         elect = command.elect_leader
         if elect.kind != pb.ElectLeader.UNCLEAN or not elect.partitions:
             return command
-        if len(elect.partitions) > 1:  # judged all at once it would not go by ends
-            message = "an unclean election is of one partition, by what its replicas have: elect one by one"
+        if len(elect.partitions) > 1:  # an election of several partitions can't go by the ends of their logs
+            message = (
+                "an unclean election is for one partition, because it depends on the ends of its "
+                "replicas' logs: elect them one by one"
+            )
             raise Rejected(ErrorCode.INVALID_REQUEST, message)
         (ref,) = elect.partitions
         partition = state.partition(ref.topic_id, ref.partition)
@@ -125,7 +129,9 @@ class EndQuestions:
         return pb.Command(elect_lossy=lossy, now_ms=command.now_ms)
 
     def _choose(self, state: ClusterState, now_ms: int) -> None:
-        """A bounded number of partitions at a time; those that wait in vain make room for others."""
+        """Chooses a bounded number of partitions to query; partitions that have waited too long make room for
+        others.
+        """
         doubtful = state.derived.doubtful
         for key, case in list(self._cases.items()):
             in_vain = now_ms - case.since_ms >= limits.CASE_IN_VAIN_MS and len(doubtful) > len(self._cases)
@@ -143,7 +149,7 @@ class EndQuestions:
     def take(
         self, broker_id: int, broker_epoch: int, number: int, ends: Sequence[pb.LogEnd], now_ms: int
     ) -> None:
-        """A broker's answer to the question of this number. What it wasn't asked is passed over."""
+        """Takes a broker's answer to the query of this number. Partitions beyond the query are ignored."""
         question = self._open.get(broker_id)
         if question is None or (question.broker_epoch, question.number) != (broker_epoch, number):
             return
@@ -164,7 +170,7 @@ class EndQuestions:
                 damaged=end is not None and end.damaged,
             )
 
-    def _asks(self, state: ClusterState, missing: dict[int, list[int]], now_ms: int) -> Iterable[Ask]:
+    def _asks(self, state: ClusterState, missing: dict[int, list[int]], now_ms: int) -> Iterable[LogEndQuery]:
         for broker_id, keys in sorted(missing.items()):
             question = self._open.get(broker_id)
             if question is None:
@@ -177,11 +183,11 @@ class EndQuestions:
             else:
                 continue
             partitions = tuple((topic_of(key), partition_of(key)) for key in question.keys)
-            yield Ask(broker_id, question.broker_epoch, question.number, partitions)
+            yield LogEndQuery(broker_id, question.broker_epoch, question.number, partitions)
 
 
 def _forget_old_answers(state: ClusterState, case: _Case) -> None:
-    """Those of processes of before."""
+    """Drops the answers of earlier processes."""
     for broker_id, end in list(case.ends.items()):
         broker = state.brokers.get(broker_id)
         if broker is None or broker.epoch != end.broker_epoch:
@@ -189,7 +195,9 @@ def _forget_old_answers(state: ClusterState, case: _Case) -> None:
 
 
 def _silent(state: ClusterState, partition: PartitionState, case: _Case, now_ms: int) -> list[int]:
-    """The brokers that live, hold a replica, and have not said where it ends, or not since a while."""
+    """The live brokers of replicas whose ends are not known; one that can't read its replica is queried again
+    after a while.
+    """
 
     def has_said(broker_id: int) -> bool:
         end = case.ends.get(broker_id)
@@ -202,7 +210,7 @@ def _silent(state: ClusterState, partition: PartitionState, case: _Case, now_ms:
 
 def _election(key: int, partition: PartitionState, case: _Case) -> list[pb.Command]:
     if any(case.ends[broker_id].unusable for broker_id in partition.eligible):
-        return []  # it waits: for one that can be opened after all, or for an operator
+        return []  # the partition waits until a replica can be opened after all, or an operator decides
     ends = [case.ends[broker_id] for broker_id in sorted(case.ends)]
     lossy = pb.ElectLossy(topic_id=topic_of(key), partition=partition_of(key), ends=ends)
     return [pb.Command(elect_lossy=lossy)]

@@ -1,6 +1,6 @@
-"""What an operator is shown of the state: brokers and their loads, partitions and their troubles. Pure.
+"""The state as operators see it: brokers and their loads, partitions and their troubles. Pure.
 
-What looks at many partitions is a generator, for an event loop that has other things to do in between.
+Functions that look at many partitions are generators, so that the event loop can do other work in between.
 """
 
 from collections import Counter
@@ -10,22 +10,22 @@ from itertools import islice
 
 from tank_controller.state.codec import add_partition, broker_message, topic_message
 from tank_controller.state.keys import partition_of, topic_of
-from tank_controller.state.model import NOBODY, PartitionState, TopicState
+from tank_controller.state.model import NO_BROKER, PartitionState, TopicState
 from tank_controller.state.state import ClusterState
 from tank_protos.generated import control_pb2 as pb
 
 PORTION = 500
-"""Partitions that are looked at in one go: some ten milliseconds' work."""
+"""How many partitions one step looks at: some ten milliseconds' work."""
 
 
 def troubles(topic: TopicState, partition: PartitionState) -> list[pb.PartitionTrouble]:
-    """What an operator may have to look at; empty when all is well."""
+    """The partition's troubles; empty when all is well."""
     found = []
     if partition.under_replicated:
         found.append(pb.UNDER_REPLICATED)
     if len(partition.in_sync) < topic.min_insync:
         found.append(pb.BELOW_MIN_INSYNC)
-    if partition.leader == NOBODY:
+    if partition.leader == NO_BROKER:
         found.append(pb.LEADERLESS)
     elif partition.leader != partition.replicas[0] and partition.replicas[0] in partition.in_sync:
         found.append(pb.DISPLACED)
@@ -39,7 +39,9 @@ def troubles(topic: TopicState, partition: PartitionState) -> list[pb.PartitionT
 def overview(
     state: ClusterState, displaced: int, connected: Iterable[int], *, balanced: bool
 ) -> pb.OverviewAnswer:
-    """The answer. `displaced` as `Displaced` counts; `connected`: the brokers whose streams are open."""
+    """The overview of the cluster. `displaced` as `Displaced` counts; `connected`: the brokers whose streams
+    are open.
+    """
     streams = set(connected)
     derived = state.derived
     arriving = Counter(each for key in derived.moving for each in state.find(key)[1].adding)
@@ -70,7 +72,7 @@ def overview(
 
 
 class Displaced:
-    """Counts the partitions that another leads though the preferred replica could."""
+    """Counts the partitions that their preferred replica doesn't lead although it could."""
 
     def __init__(self) -> None:
         self.found = 0
@@ -90,13 +92,13 @@ def partition_parts(state: ClusterState, request: pb.PartitionsRequest) -> Itera
     two parts the state may change."""
     names, only = set(request.topics), request.only
     part = pb.PartitionsAnswer(unknown_topics=sorted(names - state.topic_ids.keys()))
-    told: set[int] = set()
+    named: set[int] = set()
     room = request.limit or state.partition_count + 1
     for looked_at, (topic, number, partition) in enumerate(_candidates(state, names, request), 1):
         found = troubles(topic, partition)
         if only in (pb.NO_TROUBLE, *found):
-            if topic.topic_id not in told:
-                told.add(topic.topic_id)
+            if topic.topic_id not in named:
+                named.add(topic.topic_id)
                 part.topics.append(_summary(topic))
             part.partitions.append(_report(topic, number, partition, found))
             room -= 1
@@ -109,16 +111,16 @@ def partition_parts(state: ClusterState, request: pb.PartitionsRequest) -> Itera
 
 
 def add_unreadable(part: pb.PartitionsAnswer, unreadable: Callable[[int, int], list[int]]) -> None:
-    """Names the brokers that can't read a partition which nobody leads, by (topic id, partition)."""
+    """Adds the brokers that can't read a leaderless partition. `unreadable` takes (topic id, partition)."""
     for report in part.partitions:
-        if report.partition.leader == NOBODY:
+        if report.partition.leader == NO_BROKER:
             report.unreadable.extend(unreadable(report.topic_id, report.partition.partition))
 
 
 def _candidates(
     state: ClusterState, names: set[str], request: pb.PartitionsRequest
 ) -> Iterator[tuple[TopicState, int, PartitionState]]:
-    """Those that may be in this trouble: the state knows which nobody leads, or which are moving."""
+    """The partitions that may be in this trouble; the state has sets of leaderless and moving ones."""
     after = request.after_topic, request.after_partition
     if request.only in (pb.LEADERLESS, pb.MOVING):
         known = state.derived.leaderless if request.only == pb.LEADERLESS else state.derived.moving

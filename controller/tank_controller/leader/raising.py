@@ -1,9 +1,10 @@
-"""When the next feature level comes into force: the leader proposes it once every process knows it. Pure."""
+"""Raising the feature level: the leader proposes the next one once every process knows it. Pure."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tank_controller.leader.streams import Stream
+from tank_controller.state.levels import topics_in_the_way
 from tank_controller.state.state import ClusterState
 from tank_protos import feature_levels
 from tank_protos.generated import control_pb2 as pb
@@ -11,38 +12,46 @@ from tank_protos.generated import control_pb2 as pb
 
 @dataclass(slots=True, frozen=True)
 class Raising:
-    """One controller's: when it leads, the next level comes into force through it."""
+    """Raises the feature level while one controller leads."""
 
     controllers_behind: Callable[[int], Sequence[int]] = lambda level: ()
-    """As `Member.behind`."""
+    """As `RaftMember.behind`."""
     max_level: int = feature_levels.OWN.highest
-    """The newest that this controller knows."""
+    """The newest level that this controller knows."""
     demands: Callable[[ClusterState, Mapping[int, Stream]], pb.Command | None] = lambda state, streams: None
     """As `Trust.command`."""
 
     def command(self, state: ClusterState, streams: Mapping[int, Stream]) -> pb.Command | None:
-        """To raise the level in force by one, when all know the next; else to demand the cluster's secret,
-        when all have proved it. `streams`: brokers' that are open here, by id."""
+        """Returns the command that raises the level by one when all processes know the next level, or else
+        the one that demands the cluster's secret when all processes have proved it. `streams`: the open
+        streams, by broker id.
+        """
         level = state.feature_level + 1
         if level > self.max_level or self.controllers_behind(level):
             return self.demands(state, streams)
-        if next(_brokers_behind(state, level, streams), None) is not None:
+        if next(_brokers_behind(state, level, streams), None) is not None or topics_in_the_way(state, level):
             return self.demands(state, streams)
         return pb.Command(raise_level=pb.RaiseLevel(level=level, seen_index=state.index))
 
     def waits_for(
         self, state: ClusterState, streams: Mapping[int, Stream]
     ) -> tuple[Sequence[int], Sequence[int]]:
-        """The brokers, and the controllers by ordinal, that have not said that they know the next level; none
-        when there is no next one."""
+        """The brokers, and the controllers by ordinal, that don't know the next level; empty when there is no
+        next level.
+        """
         level = state.feature_level + 1
         if level > self.max_level:
             return (), ()
         return sorted(_brokers_behind(state, level, streams)), self.controllers_behind(level)
 
+    def topics_in_the_way(self, state: ClusterState) -> Sequence[str]:
+        """The topics that users have to delete before the next level can come into force."""
+        level = state.feature_level + 1
+        return () if level > self.max_level else topics_in_the_way(state, level)
+
 
 def _brokers_behind(state: ClusterState, level: int, streams: Mapping[int, Stream]) -> Iterator[int]:
-    """Those of which no process that is there now has said that it knows the level."""
+    """The brokers without a connected process that knows the level."""
     for broker_id, broker in state.brokers.items():
         stream = streams.get(broker_id)
         if stream is None or stream.epoch != broker.epoch or stream.max_level < level:

@@ -1,10 +1,9 @@
-"""What the controllers say of a cluster, as JSON: for the HTTP API and `tank cluster --output json`. Pure."""
+"""A cluster's state as JSON, for the HTTP API and `tank cluster --output json`. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from tank_protos.feature_levels import FIRST
 from tank_protos.generated import control_pb2 as pb
 
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
@@ -12,14 +11,14 @@ Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json
 LEADERLESS, UNDER, BELOW = pb.LEADERLESS, pb.UNDER_REPLICATED, pb.BELOW_MIN_INSYNC
 
 SHOWN = 20
-"""Partitions of each kind that a status shows; the list of partitions has all."""
+"""How many partitions of each kind a status shows; the list of partitions shows all."""
 
 
 # --- brokers ---
 
 
 def address_of(broker: pb.Broker) -> str:
-    """host:port where clients reach it; empty when another has its address now."""
+    """host:port for clients; empty when another broker has the address now."""
     for endpoint in broker.endpoints:
         if endpoint.name == "tank":
             return f"{endpoint.host}:{endpoint.port}"
@@ -46,13 +45,8 @@ def broker_json(load: pb.BrokerLoad) -> dict[str, Json]:
     }
 
 
-def level_of(found: pb.OverviewAnswer) -> int:
-    """The feature level in force. A controller of before there were levels says none."""
-    return found.feature_level or FIRST
-
-
 def fenced_of(found: pb.OverviewAnswer) -> list[int]:
-    """The brokers that are taken for gone."""
+    """The fenced brokers."""
     return [load.broker.broker_id for load in found.brokers if load.broker.fenced_index]
 
 
@@ -67,15 +61,15 @@ class Row:
     partition: pb.Partition
     troubles: tuple[int, ...]
     unreadable: tuple[int, ...] = ()
-    """Brokers that can't read their log of it now; told where all came back impaired."""
+    """The brokers that can't read their replica now; known only where all of them came back impaired."""
 
     @property
     def place(self) -> str:
         return f"{self.topic.topic.name}/{self.partition.partition}"
 
     def waits_for(self, fenced: Iterable[int]) -> list[int]:
-        """The brokers without which nobody can lead: any of those that were whole when they went, else all
-        that are away. None for one that is led."""
+        """The brokers that a leaderless partition waits for: fenced eligible ones that were not impaired,
+        else all fenced eligible ones. Empty for a partition with a leader."""
         if not self.is_leaderless:
             return []
         away = set(fenced) & set(self.partition.eligible)
@@ -87,8 +81,8 @@ class Row:
         return LEADERLESS in self.troubles
 
 
-class Rows:
-    """Reads an answer that comes in parts: a topic is told once, before its first partition."""
+class PartitionRows:
+    """Reads an answer in parts: it names a topic once, before the topic's first partition."""
 
     def __init__(self) -> None:
         self._topics: dict[int, pb.TopicSummary] = {}
@@ -103,13 +97,13 @@ class Rows:
 
 def rows(parts: Iterable[pb.PartitionsAnswer]) -> Iterator[Row]:
     """The partitions of an answer."""
-    answer = Rows()
+    answer = PartitionRows()
     for part in parts:
         yield from answer.read(part)
 
 
 def partition_json(row: Row, fenced: Iterable[int]) -> dict[str, Json]:
-    """A partition; `fenced`: the brokers that are taken for gone."""
+    """A partition; `fenced`: the fenced brokers."""
     partition = row.partition
     return {
         "topic": row.topic.topic.name,
@@ -132,7 +126,7 @@ def partition_json(row: Row, fenced: Iterable[int]) -> dict[str, Json]:
 
 
 def trouble_name(trouble: int) -> str:
-    """As JSON has it."""
+    """The trouble's name in JSON."""
     return pb.PartitionTrouble.Name(pb.PartitionTrouble.ValueType(trouble)).lower()
 
 
@@ -151,7 +145,7 @@ class TopicCounts:
     lossy_elections: int = 0
 
     def add(self, row: Row) -> None:
-        """One of its partitions."""
+        """Counts one of the topic's partitions."""
         self.partitions += 1
         self.under += UNDER in row.troubles
         self.below += BELOW in row.troubles
@@ -159,7 +153,7 @@ class TopicCounts:
         self.lossy_elections += row.partition.lossy_elections
 
     def json(self) -> dict[str, Json]:
-        """For programs."""
+        """The counts as JSON."""
         topic = self.summary.topic
         return {
             "topic": topic.name,
@@ -191,19 +185,19 @@ def topic_counts(found: Iterable[Row]) -> list[TopicCounts]:
 
 @dataclass(slots=True, frozen=True)
 class Controller:
-    """One of them: what it says of itself, or why it says nothing."""
+    """A controller: its own description, or the reason why it gave none."""
 
     address: str
     ordinal: int | None
-    """None: nobody knows."""
+    """None where it is not known."""
     said: pb.ControllersDescription | None
     why: str
     behind: int
-    """Entries that the leader has committed and this one has not applied."""
+    """Entries that the leader has committed and this controller has not applied."""
 
     @property
     def state(self) -> str:
-        """In a word."""
+        """The controller's state in one word."""
         said = self.said
         if said is None:
             return "down"
@@ -213,7 +207,7 @@ class Controller:
         return "follows" if votes else "learns"
 
     def json(self) -> dict[str, Json]:
-        """For programs."""
+        """The controller as JSON."""
         said = self.said
         return {
             "id": self.ordinal,
@@ -230,8 +224,10 @@ class Controller:
 
 
 def controllers(found: Mapping[str, pb.ControllersDescription | str]) -> list[Controller]:
-    """All that were asked, by number. `found`: what each says of itself, or why it can't be asked, by
-    address. One that answers at its own and at another address, as the name for all pods, is there once."""
+    """All controllers that were asked, by ordinal. `found`: what each says of itself, or why it can't be
+    asked, by address. A controller that answers at several addresses, as its own and a name for all pods, is
+    listed once.
+    """
     described = {address: said for address, said in found.items() if not isinstance(said, str)}
     ordinals = {m.address: m.node.ordinal for said in described.values() for m in said.members}
     ordinals.update({address: said.node.ordinal for address, said in described.items()})
@@ -257,14 +253,16 @@ def _node_of(said: pb.ControllersDescription) -> tuple[int, bytes]:
 
 
 def newest(members: Iterable[Controller]) -> pb.ControllersDescription | None:
-    """What the one says that leads, else the one that knows most. None: nobody answers."""
+    """The description by the leader, else by the controller with the newest state; None without an answer."""
     said = [each.said for each in members if each.said is not None]
     return max(said, key=lambda each: (each.leads, each.commit_index), default=None)
 
 
 def silent(members: Sequence[Controller]) -> list[pb.ControllerMember]:
-    """The controllers of the cluster that answered at none of the addresses that were asked, by the newest
-    word. An address that nobody names is none of them: one that was removed, or another name for one."""
+    """The members that answered at none of the addresses that were asked, by the newest description.
+    Addresses that no member has are left out: they belong to removed controllers, or are other names of
+    members.
+    """
     found = newest(members)
     answered = [(each.said.node.ordinal, each.said.node.disk) for each in members if each.said is not None]
     named = found.members if found is not None else []
@@ -280,8 +278,9 @@ def status_json(
     waiting: Iterable[Row],
     moving: Iterable[Row],
 ) -> dict[str, Json]:
-    """The cluster at a glance. `waiting`, `moving`: the first SHOWN of the partitions that nobody leads, and
-    of those on their way."""
+    """The cluster at a glance. `waiting`, `moving`: the first SHOWN leaderless partitions, and moving
+    ones.
+    """
     fenced = fenced_of(found)
     return {
         "cluster_id": next((each.said.cluster_id for each in members if each.said is not None), None),
@@ -302,10 +301,11 @@ def status_json(
         },
         "lossy_elections": found.lossy_elections,
         "balanced": found.balanced,
-        "feature_level": level_of(found),
+        "feature_level": found.feature_level,
         "next_level_waits_for": {
             "brokers": list(found.brokers_behind),
             "controllers": list(found.controllers_behind),
+            "topics": list(found.topics_in_the_way),
         },
         "waiting": [partition_json(row, fenced) for row in waiting],
         "moving": [partition_json(row, fenced) for row in moving],

@@ -1,33 +1,32 @@
-"""Brokers that come to a controller while nobody leads: they are told as soon as somebody does. No I/O."""
+"""Brokers that connect during an election: they wait here until a leader is known. No I/O."""
 
 from tank_controller import limits
 from tank_controller.leader.streams import Stream
 from tank_controller.raft_node.driver import RaftDriver
-from tank_controller.state.outcome import Outcome
+from tank_controller.state.outcome import CommandOutcome
 from tank_protos.generated import control_pb2 as pb
 
 LATE_TICKS = 6
-"""Two of three heartbeats did not come: a broker that is sent to that leader now may wait in vain."""
+"""After so many ticks without a heartbeat the leader counts as late, and no broker is sent to it any more."""
 WAIT_TICKS = 20
-"""An election takes fewer where the way from the leader broke; a leader that is silent is missed by brokers
-later than by controllers. Where a majority can't be reached there is no election: brokers ask the others, in
-good time before they count as silent themselves."""
+"""How long a broker waits here: longer than an election takes. Without a majority there is no election; then
+the broker still has time to ask the other controllers before its session ends.
+"""
 
 
 class WaitingStreams:
-    """One controller's. An election takes some tenths of a second: a broker that asked each controller in
-    turn, later and later, would lose more time than that.
+    """The waiting streams of one controller. An election takes some tenths of a second; a broker that asked
+    one controller after the other, with growing pauses, would lose more.
     """
 
-    def __init__(self, driver: RaftDriver[Outcome]) -> None:
+    def __init__(self, driver: RaftDriver[CommandOutcome]) -> None:
         self._driver = driver
         self._registrations: dict[Stream, tuple[pb.BrokerUp, int]] = {}
-        """What each said first, and at which tick. Bounded: one broker has one stream, and there are at most
-        MAX_BROKERS. In the order in which they came."""
+        """Each stream's registration and its tick, in order of arrival; at most MAX_BROKERS."""
         self._ticks = 0
 
     def take(self, stream: Stream, up: pb.BrokerUp) -> bool:
-        """Whether the stream waits; else its broker is to be told to go."""
+        """Takes a stream's registration. Returns whether it waits; else the caller sends it away."""
         if stream in self._registrations:
             return True
         is_registration = up.WhichOneof("message") == "register"
@@ -37,11 +36,11 @@ class WaitingStreams:
         return True
 
     def forget(self, stream: Stream) -> None:
-        """It has ended."""
+        """Forgets a stream that has ended."""
         self._registrations.pop(stream, None)
 
     def release(self, *, leads: bool) -> list[tuple[Stream, pb.BrokerUp]]:
-        """Those that wait no longer, because this controller leads, or knows who does. At each tick."""
+        """The streams to handle, because this controller leads or knows the leader. Called at each tick."""
         self._ticks += 1
         if not self._registrations or (self._will_hear and not leads):
             return []
@@ -50,7 +49,7 @@ class WaitingStreams:
         return released
 
     def too_long(self) -> list[Stream]:
-        """Those that wait no longer, because nobody was elected: their brokers are to be told to go."""
+        """The streams that have waited too long without an election: the caller sends them away."""
         late = [s for s, (_, since) in self._registrations.items() if self._ticks - since > WAIT_TICKS]
         for stream in late:
             del self._registrations[stream]
@@ -58,9 +57,9 @@ class WaitingStreams:
 
     @property
     def _will_hear(self) -> bool:
-        """Whether no controller leads, as far as is known here, but it would be heard here; or the one that
-        does is late with its heartbeats; or this controller was elected, and doesn't know everything yet. A
-        controller that is no voter (any more) may never hear of one."""
+        """Whether this controller is likely to learn of a leader soon: it knows none, or the leader is late,
+        or it was elected itself and has not applied its log yet. Only voters hear of elections.
+        """
         raft = self._driver.raft
         if raft.own not in raft.configuration.voters:
             return False

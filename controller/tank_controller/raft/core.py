@@ -1,11 +1,12 @@
-"""Raft, without clock, disk, network or chance: `step`, `tick` and `propose` in, `Ready` out. Pure.
+"""Raft, without clock, disk, network or chance: `step`, `tick` and `propose` in, `RaftReady` out. Pure.
 
-After any of them `ready()` says what is to be done; do it in the order that Ready names, and say `advance`
-once it is on the disk. One Ready is under way at a time; what happens meanwhile gathers for the next one,
-which is how one fsync comes to serve many proposals. `early()` may be asked for in between.
+After each of these calls, `ready()` returns what is to be done. The caller does it in the order that
+RaftReady names, and calls `advance` once it is on the disk. One RaftReady is under way at a time; what
+happens meanwhile gathers for the next one, so one fsync serves many proposals. `early()` may be called in
+between.
 
 Parts: `log`, `quorum`, `progress` (of one follower), `election`, `replication`, `snapshots`, `reads`,
-`membership`; `state` is what they share.
+`membership`; `state` has the fields that they share.
 """
 
 from collections.abc import Sequence
@@ -33,16 +34,16 @@ from tank_controller.raft.messages import (
     Configuration,
     EndAnswer,
     EndRequest,
-    Entry,
     EntryKind,
     HardState,
     Heartbeat,
     HeartbeatAnswer,
-    Message,
+    LogEntry,
     NodeId,
+    RaftMessage,
+    RaftReady,
     ReadAnswer,
     ReadRequest,
-    Ready,
     Snapshot,
     SnapshotAnswer,
     SnapshotChunk,
@@ -51,11 +52,11 @@ from tank_controller.raft.messages import (
     VoteRequest,
 )
 from tank_controller.raft.settings import Settings
-from tank_controller.raft.state import RaftState, Random, Role
+from tank_controller.raft.state import RaftRole, RaftState, Random
 
 
 class Raft(RaftState):
-    """One node. Made anew at each start from what its storage holds."""
+    """One node of the Raft cluster. Made at each start from what its storage holds."""
 
     def __init__(
         self,
@@ -63,16 +64,16 @@ class Raft(RaftState):
         cluster_id: str,
         hard: HardState,
         snapshot: Snapshot | None,
-        entries: Sequence[Entry],
+        entries: Sequence[LogEntry],
         random: Random,
         settings: Settings = Settings(),  # noqa: B008 - frozen
         base: tuple[int, int, Configuration] = (0, 0, Configuration()),
         *,
         recollects: bool = False,
     ) -> None:
-        """`entries` are those stored behind `base` (index, term, configuration there); the base is at or
-        before the snapshot. The state machine holds the snapshot; what is committed behind it comes again.
-        `recollects`: the disk may be an older copy of itself, so the others are asked before it votes.
+        """`entries` are those stored behind `base` (index, term and configuration at the base). The base is
+        at or before the snapshot; committed entries behind the snapshot come again in a RaftReady.
+        `recollects`: the disk may be an older copy of itself, so the node asks the others before it votes.
         """
         super().__init__(own, cluster_id, RaftLog(*base), hard, settings, random)
         self.log.append(entries)
@@ -84,8 +85,8 @@ class Raft(RaftState):
             self.log.applied = snapshot.meta.index
         self.log.commit_to(min(hard.commit, self.log.last_index))
         self._persisted = HardState(hard.term, hard.vote, self.log.commit)
-        """What the disk has: messages of a later term or vote wait for it."""
-        self._under_way: Ready | None = None
+        """The hard state on the disk. A message with a later term or vote waits until that is stored."""
+        self._under_way: RaftReady | None = None
         self.reset_timers()
         if recollects:
             self.start = 1 + random((1 << 62) - 1)
@@ -94,8 +95,8 @@ class Raft(RaftState):
     # --- In ---
 
     def tick(self) -> None:
-        """Time passes."""
-        if self.role is not Role.LEADER:
+        """Lets one tick of time pass."""
+        if self.role is not RaftRole.LEADER:
             election.tick(self)
             return
         self.election_elapsed += 1
@@ -105,55 +106,60 @@ class Raft(RaftState):
             self.election_elapsed = 0
             self.transfer_target = None
             election.check_quorum(self)
-        if self.role is Role.LEADER and self.heartbeat_elapsed >= self.settings.heartbeat_ticks:
+        if self.role is RaftRole.LEADER and self.heartbeat_elapsed >= self.settings.heartbeat_ticks:
             self.heartbeat_elapsed = 0
             reads.send_heartbeats(self)
 
     def campaign_alone(self) -> None:
-        """For the start: the only voter waits for nobody."""
-        if self.configuration.voters == (self.own,) and self.role is Role.FOLLOWER:
+        """Called at the start: a node that is the only voter becomes leader at once."""
+        if self.configuration.voters == (self.own,) and self.role is RaftRole.FOLLOWER:
             election.campaign(self, pre=False)
 
     def propose(self, data: bytes) -> tuple[int, int]:
-        """Appends a command; (index, term) name it. It is committed when that entry comes in a Ready.
-
-        NotLeaderError, TransferUnderWayError, TooLargeError, OverloadedError: nothing was appended.
+        """Appends a command; returns the entry's (index, term). The command is committed when that entry
+        comes in a RaftReady. Raises NotLeaderError, TransferUnderWayError, TooLargeError or OverloadedError:
+        then nothing was appended.
         """
         return self._append(EntryKind.COMMAND, data)
 
     def propose_change(self, change: Change) -> tuple[int, int]:
-        """Appends a membership change. As `propose`, and ChangeRefusedError."""
+        """Appends a membership change. As `propose`; also raises ChangeRefusedError."""
         self._must_lead()
         index_and_term = self._append(EntryKind.CONFIGURATION, membership.changed(self, change).encode())
         membership.follow(self)
         return index_and_term
 
     def transfer_leadership(self, target: NodeId) -> None:
-        """NotLeaderError, ChangeRefusedError."""
+        """Begins to hand leadership over to `target`. Raises NotLeaderError, ChangeRefusedError."""
         self._must_lead()
         membership.transfer(self, target)
 
     def read(self) -> int:
-        """Asks for a linearizable read; a ReadState with this id follows. NotLeaderError, OverloadedError."""
+        """Begins a linearizable read; returns its id, with which a ReadState follows. Raises NotLeaderError,
+        OverloadedError.
+        """
         return reads.ask(self)
 
     def snapshot_point(self) -> tuple[int, int, Configuration]:
-        """What a snapshot of the state applied so far is to say; `compacted` when it is durable."""
+        """Returns (index, term, configuration) for a snapshot of the state applied so far. Call `compacted`
+        when the snapshot is durable.
+        """
         index = self.log.applied
         term = self.log.term(index)
         assert term is not None
         return index, term, self.log.configuration_at(index)
 
     def compacted(self, snapshot: Snapshot) -> None:
-        """It is durable: old entries are forgotten, but for those that late followers may want."""
+        """The snapshot is durable: forgets old entries, except those that late followers may need."""
         if self.snapshot is None or snapshot.meta.index > self.snapshot.meta.index:
             self.snapshot = snapshot
         self.log.compact(snapshot.meta.index - self.settings.trailing_entries)
 
-    def step(self, message: Message) -> None:
-        """Takes a message. MessageRefusedError: it changed nothing, and is worth a line in the log."""
+    def step(self, message: RaftMessage) -> None:
+        """Takes a message from another node. Raises MessageRefusedError: the message changed nothing, and
+        deserves a log line.
+        """
         self._check_identity(message)
-        recollection.on_message(self, message.sender)
         if isinstance(message.body, EndRequest):
             recollection.on_request(self, message, message.body)
             return
@@ -168,24 +174,24 @@ class Raft(RaftState):
             return
         self._dispatch(message)
 
-    def _take_end(self, message: Message, answer: EndAnswer) -> None:
+    def _take_end(self, message: RaftMessage, answer: EndAnswer) -> None:
         if message.term > self.term:
             self.become_follower(message.term, None)
         recollection.on_answer(self, message, answer)
 
     def broken(self, sender: NodeId) -> None:
-        """The stream of messages from that node broke, as far as the transport can tell."""
+        """Notes that the stream of messages from this node broke."""
         election.on_broken(self, sender)
 
     def _must_lead(self) -> None:
-        if self.role is not Role.LEADER:
+        if self.role is not RaftRole.LEADER:
             raise NotLeaderError(self.leader)
 
     def _append(self, kind: EntryKind, data: bytes) -> tuple[int, int]:
         self._must_lead()
         if self.transfer_target is not None:
             raise TransferUnderWayError(f"leadership goes to {self.transfer_target}: ask again")
-        entry = Entry(self.log.last_index + 1, self.term, kind, data)
+        entry = LogEntry(self.log.last_index + 1, self.term, kind, data)
         if entry.size > self.settings.max_entry_bytes:
             raise TooLargeError(
                 f"an entry has at most {self.settings.max_entry_bytes} bytes: send it in parts"
@@ -196,7 +202,7 @@ class Raft(RaftState):
         self.uncommitted_bytes += entry.size
         return entry.index, entry.term
 
-    def _check_identity(self, message: Message) -> None:
+    def _check_identity(self, message: RaftMessage) -> None:
         if message.cluster_id != self.cluster_id:
             raise WrongClusterError(f"{message.sender} belongs to cluster {message.cluster_id}")
         if message.target != self.own:
@@ -210,12 +216,14 @@ class Raft(RaftState):
             )
         raise UnknownMemberError(f"{message.sender} is no member of the cluster")
 
-    def _take_higher_term(self, message: Message) -> bool:
-        """Whether there is more to do with the message."""
+    def _take_higher_term(self, message: RaftMessage) -> bool:
+        """Compares the message's term with this node's. Returns whether the message is to be handled
+        further.
+        """
         body = message.body
         if isinstance(body, VoteRequest):
             if self.in_lease and not body.force:
-                return False  # the leader lives: one that was cut off must not end its term
+                return False  # the leader lives: a node that was cut off must not end its term
             if body.pre:
                 return True
         if isinstance(body, VoteAnswer) and body.pre and body.granted:
@@ -223,14 +231,14 @@ class Raft(RaftState):
         self.become_follower(message.term, message.sender if isinstance(body, FROM_A_LEADER) else None)
         return True
 
-    def _answer_lower_term(self, message: Message) -> None:
-        """Only so much that a leader or candidate of an old term learns of the new one."""
+    def _answer_lower_term(self, message: RaftMessage) -> None:
+        """Answers just enough that a leader or candidate of an old term learns the new term."""
         if isinstance(message.body, FROM_A_LEADER):
             self.send(message.sender, AppendAnswer(0, True))
         elif isinstance(message.body, VoteRequest) and message.body.pre:
             self.send(message.sender, VoteAnswer(False, True))
 
-    def _dispatch(self, message: Message) -> None:
+    def _dispatch(self, message: RaftMessage) -> None:
         body = message.body
         match body:
             case VoteRequest():
@@ -248,10 +256,10 @@ class Raft(RaftState):
             case AppendAnswer() | HeartbeatAnswer() | SnapshotAnswer():
                 self._from_follower(message)
 
-    def _from_leader(self, message: Message) -> None:
-        if self.role is Role.LEADER:
+    def _from_leader(self, message: RaftMessage) -> None:
+        if self.role is RaftRole.LEADER:
             raise MessageRefusedError(f"{message.sender} leads in term {message.term}, as this node does")
-        if self.role is not Role.FOLLOWER:
+        if self.role is not RaftRole.FOLLOWER:
             self.become_follower(message.term, message.sender)
         self.leader = message.sender
         self.election_elapsed = self.gone_ticks = 0
@@ -263,8 +271,8 @@ class Raft(RaftState):
             case SnapshotChunk() as chunk:
                 snapshots.on_chunk(self, message, chunk)
 
-    def _from_follower(self, message: Message) -> None:
-        if self.role is not Role.LEADER or message.sender not in self.progress:
+    def _from_follower(self, message: RaftMessage) -> None:
+        if self.role is not RaftRole.LEADER or message.sender not in self.progress:
             return
         match message.body:
             case AppendAnswer() as answer:
@@ -276,12 +284,14 @@ class Raft(RaftState):
 
     # --- Out ---
 
-    def ready(self) -> Ready:
-        """What is to be done; false when that is nothing. `advance` before the next one."""
+    def ready(self) -> RaftReady:
+        """Returns what is to be done; false when there is nothing. `advance` must follow before the next
+        call.
+        """
         assert self._under_way is None, "one Ready at a time"
         replication.flush(self)
         early = self._take_early()
-        ready = Ready(
+        ready = RaftReady(
             snapshot=self.installed,
             entries=self.log.unhanded(),
             early=early,
@@ -292,7 +302,8 @@ class Raft(RaftState):
         hard = HardState(self.term, self.vote, self.log.commit)
         moved = (hard.term, hard.vote) != (self._persisted.term, self._persisted.vote)
         if moved or ready.must_persist:
-            ready.hard_state = hard  # a commit alone isn't worth an fsync: it is known again from the leader
+            # the commit index alone isn't worth an fsync: after a restart, the leader sends it again
+            ready.hard_state = hard
         self.outbox = []
         self.read_states = []
         self.installed = None
@@ -301,26 +312,30 @@ class Raft(RaftState):
             self._under_way = ready
         return ready
 
-    def early(self) -> list[Message]:
-        """Messages that needn't wait for the Ready under way: they promise nothing that the disk hasn't."""
+    def early(self) -> list[RaftMessage]:
+        """Returns messages that needn't wait for the RaftReady under way, because the disk holds all that
+        they promise.
+        """
         replication.flush(self)
         return self._take_early()
 
-    def _take_early(self) -> list[Message]:
+    def _take_early(self) -> list[RaftMessage]:
         if (self.term, self.vote) != (self._persisted.term, self._persisted.vote):
-            return []  # nobody may hear of a term or a vote that a crash would forget
+            return []  # a term or vote that a crash would forget must not be sent
         early = [m for m in self.outbox if not isinstance(m.body, SAY_SOMETHING_DURABLE)]
         self.outbox = [m for m in self.outbox if isinstance(m.body, SAY_SOMETHING_DURABLE)]
         return early
 
-    def _committed(self) -> list[Entry]:
+    def _committed(self) -> list[LogEntry]:
         log = self.log
         if log.applied >= log.commit:
             return []
         return log.slice(log.applied + 1, log.commit, self.settings.ready_bytes)
 
-    def advance(self, ready: Ready) -> None:
-        """The Ready is on the disk; what it says is committed counts as applied from here on."""
+    def advance(self, ready: RaftReady) -> None:
+        """The RaftReady is on the disk. From here on, the entries that it names as committed count as
+        applied.
+        """
         assert ready is self._under_way
         self._under_way = None
         if ready.hard_state is not None:
@@ -331,5 +346,5 @@ class Raft(RaftState):
             self.log.persisted(ready.entries[-1].index, ready.entries[-1].term)
         if ready.committed:
             self.log.applied = max(self.log.applied, ready.committed[-1].index)
-        if self.role is Role.LEADER:
+        if self.role is RaftRole.LEADER:
             replication.advance_commit(self)

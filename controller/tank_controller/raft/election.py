@@ -1,29 +1,33 @@
-"""How a leader comes to be, and how it finds out that it is none any more. Pure."""
+"""Elections: how a node becomes leader, and how a leader finds out that it no longer leads. Pure."""
 
 from tank_controller.raft import reads, recollection
 from tank_controller.raft.errors import MalformedMessageError
-from tank_controller.raft.messages import Entry, EntryKind, Message, NodeId, VoteAnswer, VoteRequest
-from tank_controller.raft.progress import Progress
+from tank_controller.raft.messages import EntryKind, LogEntry, NodeId, RaftMessage, VoteAnswer, VoteRequest
+from tank_controller.raft.progress import MemberProgress
 from tank_controller.raft.quorum import Vote, majority, tally
-from tank_controller.raft.state import RaftState, Role
+from tank_controller.raft.state import RaftRole, RaftState
 
 
 def may_campaign(raft: RaftState) -> bool:
-    """Voters alone do; so neither a learner nor a node without a log does. Nor one that may lack entries."""
+    """Whether the node may ask for votes: it is a voter, has a log, and doesn't wait for entries that it may
+    have acknowledged and lost (`recollection`).
+    """
     votes = raft.own in raft.configuration.voters and raft.installed is None
     return votes and recollection.may_vote(raft, recollection.end_of(raft))
 
 
 def campaign(raft: RaftState, *, pre: bool, force: bool = False) -> None:
-    """Asks the others. `pre`: whether it would win; else for real, in a new term."""
+    """Asks the other voters for their votes. With `pre`, only whether they would vote for this node; else in
+    a new term.
+    """
     if pre:
-        raft.role = Role.PRE_CANDIDATE
+        raft.role = RaftRole.PRE_CANDIDATE
         raft.leader = None
         raft.drop_reads()
         raft.reset_timers()
     else:
         raft.become_follower(raft.term + 1, None)
-        raft.role = Role.CANDIDATE
+        raft.role = RaftRole.CANDIDATE
         raft.vote = raft.own
     raft.votes = {raft.own: True}
     request = VoteRequest(raft.log.last_index, raft.log.last_term, pre, force)
@@ -35,7 +39,7 @@ def campaign(raft: RaftState, *, pre: bool, force: bool = False) -> None:
 
 def _count(raft: RaftState) -> None:
     match tally(raft.configuration.voters, raft.votes):
-        case Vote.WON if raft.role is Role.PRE_CANDIDATE:
+        case Vote.WON if raft.role is RaftRole.PRE_CANDIDATE:
             campaign(raft, pre=False)
         case Vote.WON:
             become_leader(raft)
@@ -45,10 +49,10 @@ def _count(raft: RaftState) -> None:
             pass
 
 
-def on_vote_request(raft: RaftState, message: Message, request: VoteRequest) -> None:
-    """Gives or refuses the vote. The term is this node's, or, asked in advance, one above it.
+def on_vote_request(raft: RaftState, message: RaftMessage, request: VoteRequest) -> None:
+    """Gives or refuses the vote. The request's term is this node's or, in a pre-vote, the next one.
 
-    A node without a log, which has just been made or emptied, never votes.
+    A node without a log, new or emptied, never votes.
     """
     log = raft.log
     up_to_date = (request.last_term, request.last_index) >= (log.last_term, log.last_index)
@@ -62,9 +66,9 @@ def on_vote_request(raft: RaftState, message: Message, request: VoteRequest) -> 
     raft.send(message.sender, VoteAnswer(granted, request.pre), message.term if granted else raft.term)
 
 
-def on_vote_answer(raft: RaftState, message: Message, answer: VoteAnswer) -> None:
-    """Counts it, if it answers the election that is under way."""
-    if raft.role is not (Role.PRE_CANDIDATE if answer.pre else Role.CANDIDATE):
+def on_vote_answer(raft: RaftState, message: RaftMessage, answer: VoteAnswer) -> None:
+    """Counts the answer, if it belongs to the election under way."""
+    if raft.role is not (RaftRole.PRE_CANDIDATE if answer.pre else RaftRole.CANDIDATE):
         return
     if answer.pre and answer.granted and message.term != raft.term + 1:
         return
@@ -73,39 +77,41 @@ def on_vote_answer(raft: RaftState, message: Message, answer: VoteAnswer) -> Non
 
 
 def become_leader(raft: RaftState) -> None:
-    """Knows of the others only who answered; its no-op will commit whatever the terms before have left."""
-    assert raft.role is Role.CANDIDATE
+    """Begins to lead: appends a no-op, whose commitment commits the entries of earlier terms."""
+    assert raft.role is RaftRole.CANDIDATE
     log = raft.log
-    raft.role = Role.LEADER
+    raft.role = RaftRole.LEADER
     raft.leader = raft.own
     raft.reset_timers()
     raft.progress = {
-        node: Progress(log.last_index + 1, active=node in raft.votes)
+        node: MemberProgress(log.last_index + 1, active=node in raft.votes)
         for node in raft.configuration.members
         if node != raft.own
     }
     raft.uncommitted_bytes = sum(
         entry.size for entry in log.entries[log.commit - log.base_index : log.last_index - log.base_index]
     )
-    no_op = Entry(log.last_index + 1, raft.term, EntryKind.NO_OP, b"")
+    no_op = LogEntry(log.last_index + 1, raft.term, EntryKind.NO_OP, b"")
     log.append([no_op])
     raft.uncommitted_bytes += no_op.size
 
 
-def on_timeout_now(raft: RaftState, message: Message) -> None:
-    """The leader hands over: no asking in advance, and nobody's lease counts."""
+def on_timeout_now(raft: RaftState, message: RaftMessage) -> None:
+    """The leader hands leadership over: this node skips the pre-vote, and voters ignore their leases."""
     if message.sender != raft.leader:
-        raise MalformedMessageError(f"{message.sender} hands over a leadership that it doesn't have")
+        raise MalformedMessageError(f"{message.sender} hands leadership over, but doesn't lead")
     if may_campaign(raft):
         campaign(raft, pre=False, force=True)
 
 
 def check_quorum(raft: RaftState) -> None:
-    """A leader that a majority hasn't answered for an election timeout steps down: there may be another."""
+    """A leader steps down when no majority has answered it for an election timeout: another leader may
+    exist.
+    """
     active = {raft.own} | {node for node, progress in raft.progress.items() if progress.active}
     for progress in raft.progress.values():
         progress.active = False
-    # Who asks again later than this has to hear anew who is there; a slow answer takes no longer.
+    # Each check counts only answers that came after the check before it.
     raft.removals = {node: began for node, began in raft.removals.items() if began > raft.checked_round}
     raft.checked_round = raft.read_round
     voters = raft.configuration.voters
@@ -114,15 +120,16 @@ def check_quorum(raft: RaftState) -> None:
 
 
 def on_broken(raft: RaftState, sender: NodeId) -> None:
-    """The stream of messages from that node broke. Where it led, its process has most often ended.
+    """Notes that the stream of messages from this node broke. If the node led, its process has most likely
+    ended.
 
-    A hint, as a broker's broken stream is: its lease counts no more, so that others who noticed it, too, get
-    this node's answer when they ask whether they would win; and this one asks, unless the leader is heard
-    again. A leader that lives, and that others hear, stays: they refuse.
+    This is a hint: the leader's lease counts no more, so this node answers the pre-votes of others that
+    noticed it, too. This node asks for an election itself, unless the leader is heard again. A leader that
+    lives, and is heard by a majority, stays leader, because that majority refuses.
     """
     if sender in raft.progress:
-        raft.progress[sender].max_level = 0  # the next process may be another version
-    if raft.role is Role.FOLLOWER and raft.leader == sender:
+        raft.progress[sender].max_level = 0  # the node's next process may be of another version
+    if raft.role is RaftRole.FOLLOWER and raft.leader == sender:
         raft.leader = None
         others = sorted(voter for voter in raft.configuration.voters if voter != sender)
         turn = others.index(raft.own) if raft.own in others else len(others)
@@ -130,10 +137,10 @@ def on_broken(raft: RaftState, sender: NodeId) -> None:
 
 
 def tick(raft: RaftState) -> None:
-    """Time passes for one that doesn't lead.
+    """Lets one tick pass at a node that doesn't lead.
 
-    A node that may not campaign goes on counting, and forgets a leader that is silent for as long as others
-    wait before they campaign: it must neither refuse others its vote nor count as led.
+    A node that may not campaign goes on counting, and forgets a silent leader after the time in which others
+    would campaign: it must neither refuse them its vote nor count as a node that has a leader.
     """
     raft.election_elapsed += 1
     recollection.tick(raft)

@@ -1,26 +1,26 @@
-"""What the core refuses, each with a type of its own. None of them changes anything. Pure."""
+"""The refusals of the core, one type for each reason. A refused call changes nothing. Pure."""
 
 from tank_controller.raft.messages import NodeId
 
 
 class Refused(Exception):
-    """Something that the core doesn't do; the message says why and, where it helps, what to do."""
+    """The core refuses a call or a message. The text says why and, where it helps, what to do."""
 
 
 class MessageRefusedError(Refused):
-    """A message that is not for this node, not of this cluster, or that no correct peer sends."""
+    """A message for another node, of another cluster, or that no correct peer sends."""
 
 
 class WrongClusterError(MessageRefusedError):
-    """It comes from another cluster: two clusters' addresses were mixed."""
+    """The message comes from another cluster: addresses of two clusters were mixed."""
 
 
 class NotForThisNodeError(MessageRefusedError):
-    """It is meant for another node, or for the disk that this ordinal had before."""
+    """The message is for another node, or for the disk that this ordinal had before."""
 
 
 class DiskChangedError(MessageRefusedError):
-    """A known ordinal answers with another disk: it is no longer the member that the configuration names."""
+    """A known ordinal answers with another disk: it is not the member that the configuration names."""
 
 
 class UnknownMemberError(MessageRefusedError):
@@ -28,15 +28,15 @@ class UnknownMemberError(MessageRefusedError):
 
 
 class MalformedMessageError(MessageRefusedError):
-    """Its parts contradict each other, or what this node knows to be committed."""
+    """The message contradicts itself, or entries that are committed here."""
 
 
 class ProposalRefusedError(Refused):
-    """A proposal that was not appended: it may be tried again, elsewhere or later."""
+    """A proposal that was not appended. It may be tried again, at another controller or later."""
 
 
 class NotLeaderError(ProposalRefusedError):
-    """Only the leader takes proposals. `leader` is who that is, as far as this node knows."""
+    """Raised by a node that doesn't lead. `leader`: the leader that this node knows, or None."""
 
     def __init__(self, leader: NodeId | None) -> None:
         super().__init__(f"not the leader: ask {leader}" if leader else "no leader is known: ask again")
@@ -52,12 +52,14 @@ class TooLargeError(ProposalRefusedError):
 
 
 class OverloadedError(ProposalRefusedError):
-    """Too much waits to be committed, or too many reads to be confirmed: ask again later."""
+    """Too many proposals wait to be committed, or too many reads to be confirmed: ask again later."""
 
 
 class ChangeRefusedError(ProposalRefusedError):
-    """A membership change that would not be safe now, or makes no sense."""
+    """A membership change that would be unsafe now, or that makes no sense."""
 
 
 class UnansweredError(ChangeRefusedError):
-    """Too few of the voters that stay have answered since a removal was asked for: ask again in a moment."""
+    """Too few of the remaining voters have answered since the removal was asked for: ask again in a
+    moment.
+    """

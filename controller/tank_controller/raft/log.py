@@ -1,29 +1,37 @@
-"""The log as one node has it: entries behind a base, and how far they are durable and committed. Pure."""
+"""The Raft log of one node: entries behind a base, and how far they are durable and committed. Pure."""
 
 from collections.abc import Sequence
 
 from tank_controller.raft.errors import MalformedMessageError
-from tank_controller.raft.messages import Configuration, Entry, EntryKind, Snapshot
+from tank_controller.raft.messages import Configuration, EntryKind, LogEntry, Snapshot
 
 
 class RaftLog:
-    """Indexes count from 1. applied <= commit <= last, stable <= handed <= last."""
+    """The log's entries. Indexes count from 1. Invariant: applied <= commit <= last, stable <= handed <=
+    last.
+    """
 
     def __init__(self, base_index: int, base_term: int, configuration: Configuration) -> None:
         self.base_index = base_index
-        """The entry before the first one here; all up to it are committed and in the snapshot."""
+        """The index and term of the entry before the first one here; all entries up to it are committed and
+        in the snapshot.
+        """
         self.base_term = base_term
-        self.entries: list[Entry] = []
-        """Without a gap: entries[i].index == base_index + 1 + i. What is committed never changes."""
+        self.entries: list[LogEntry] = []
+        """No gaps: entries[i].index == base_index + 1 + i. Committed entries never change."""
         self.stable = base_index
-        """Durable here, in this very form. Only this counts as the node's own acknowledgement."""
+        """The last index that is durable here, in this very form. Only this counts as the node's own
+        acknowledgement.
+        """
         self.handed = base_index
-        """Given to the disk; behind it is what the next Ready hands over."""
+        """The last index given to the disk; the next RaftReady hands over the entries behind it."""
         self.commit = base_index
-        """A majority has these durably. Never goes back."""
+        """A majority has the entries up to this index durably. Never goes back."""
         self.applied = base_index
         self._configurations: list[tuple[int, Configuration]] = [(base_index, configuration)]
-        """By the index that brought them, rising; the first is that of the base. The last one is in force."""
+        """(index of the entry that brought it, configuration), rising; the first is that of the base. The
+        last one is in force.
+        """
 
     @property
     def last_index(self) -> int:
@@ -35,33 +43,33 @@ class RaftLog:
 
     @property
     def configuration(self) -> Configuration:
-        """The one in force: the last in the log, committed or not.
+        """The configuration in force: the last in the log, committed or not.
 
-        So it is a function of the log alone: a restart, a truncation and a snapshot all find the right one
-        without any state beside it, and the next leader knows of every change that could be committed.
+        So it is a function of the log alone: a restart, a truncation and a snapshot all find the right one,
+        and the next leader knows of every change that could be committed.
         """
         return self._configurations[-1][1]
 
     @property
     def configuration_index(self) -> int:
-        """The entry that brought it."""
+        """The index of the entry that brought the configuration in force."""
         return self._configurations[-1][0]
 
     def configuration_at(self, index: int) -> Configuration:
-        """The one that was in force at an index."""
+        """The configuration that was in force at an index."""
         return next(found for at, found in reversed(self._configurations) if at <= index)
 
     def term(self, index: int) -> int | None:
-        """None when it isn't known here (any more)."""
+        """The term of the entry at `index`; None when the entry isn't here, or not any more."""
         if index == self.base_index:
             return self.base_term
         if self.base_index < index <= self.last_index:
             return self.entries[index - self.base_index - 1].term
         return None
 
-    def slice(self, first: int, last: int, max_bytes: int) -> list[Entry]:
-        """Entries from `first` to `last`, so many as `max_bytes` allows, at least one."""
-        found: list[Entry] = []
+    def slice(self, first: int, last: int, max_bytes: int) -> list[LogEntry]:
+        """Returns entries from `first` to `last`: as many as `max_bytes` allows, at least one."""
+        found: list[LogEntry] = []
         size = 0
         start = first - self.base_index - 1
         for entry in self.entries[start : last - self.base_index]:
@@ -71,23 +79,23 @@ class RaftLog:
             found.append(entry)
         return found
 
-    def unhanded(self) -> list[Entry]:
-        """What has not been given to the disk yet."""
+    def unhanded(self) -> list[LogEntry]:
+        """Returns the entries that have not been given to the disk yet."""
         return self.entries[self.handed - self.base_index :]
 
-    def append(self, entries: Sequence[Entry]) -> None:
-        """At the end: a leader's own, or what `accept` found missing."""
+    def append(self, entries: Sequence[LogEntry]) -> None:
+        """Appends entries: a leader's own, or those that `accept` found missing."""
         for entry in entries:
             assert entry.index == self.last_index + 1, "a gap in the log"
             if entry.kind is EntryKind.CONFIGURATION:
                 self._configurations.append((entry.index, Configuration.decode(entry.data)))
             self.entries.append(entry)
 
-    def accept(self, prev_index: int, prev_term: int, entries: Sequence[Entry]) -> bool:
-        """A leader's entries; False when (prev_index, prev_term) isn't here.
+    def accept(self, prev_index: int, prev_term: int, entries: Sequence[LogEntry]) -> bool:
+        """Takes a leader's entries; returns False when (prev_index, prev_term) isn't here.
 
-        Cuts only where an entry of its own differs from a new one: an append that is late or empty finds
-        everything there already, and cuts nothing. MalformedMessageError when that is below the commit.
+        Cuts only where an entry here differs from a new one: a late or empty append finds everything here
+        already, and cuts nothing. Raises MalformedMessageError when a committed entry would be cut.
         """
         if self.term(prev_index) != prev_term:
             return False
@@ -111,26 +119,28 @@ class RaftLog:
             self._configurations.pop()
 
     def last_at_most(self, index: int, term: int) -> int:
-        """The greatest index up to `index` of a term of at most `term`: logs agree there at the latest."""
+        """Returns the greatest index up to `index` whose term is at most `term`: the logs agree there at the
+        latest.
+        """
         index = min(index, self.last_index)
         while index > self.base_index and (self.term(index) or 0) > term:
             index -= 1
         return index
 
     def commit_to(self, index: int) -> bool:
-        """Raises the commit; whether it rose."""
+        """Raises the commit index; returns whether it rose."""
         assert index <= self.last_index, "nothing is committed that is not here"
         risen = index > self.commit
         self.commit = max(self.commit, index)
         return risen
 
     def persisted(self, index: int, term: int) -> None:
-        """The disk has what it was handed, up to `index`: stable, unless it was cut since."""
+        """The disk has stored the entries up to `index`: they are stable, unless they were cut since."""
         if self.term(index) == term:
             self.stable = max(self.stable, index)
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Begins again behind a snapshot; nothing of the old entries is left."""
+        """Begins again behind a snapshot; no old entry is left."""
         meta = snapshot.meta
         assert meta.index > self.commit
         self.base_index, self.base_term = meta.index, meta.term
@@ -140,7 +150,7 @@ class RaftLog:
         self._configurations = [(meta.index, meta.configuration)]
 
     def compact(self, index: int) -> None:
-        """Forgets entries up to `index`, all of them applied."""
+        """Forgets the entries up to `index`, all of them applied."""
         if index <= self.base_index:
             return
         assert index <= self.applied

@@ -1,22 +1,22 @@
-"""Who belongs to the cluster: one change at a time, and the hand-over of leadership. Pure.
+"""Membership changes, one at a time, and the transfer of leadership. Pure.
 
-A new configuration is in force as soon as it is in the log (see RaftLog.configuration), at every node for
-itself. Two that follow each other differ by one voter, so any two of their majorities share a node.
+Each node uses a new configuration as soon as it is in its log (see RaftLog.configuration). Two consecutive
+configurations differ by one voter, so any two of their majorities share a node.
 """
 
 from dataclasses import dataclass
 from enum import Enum
 
 from tank_controller.raft.errors import ChangeRefusedError, MalformedMessageError, UnansweredError
-from tank_controller.raft.messages import Append, Configuration, Entry, EntryKind, NodeId, TimeoutNow
-from tank_controller.raft.progress import Flow, Progress
+from tank_controller.raft.messages import Append, Configuration, EntryKind, LogEntry, NodeId, TimeoutNow
+from tank_controller.raft.progress import Flow, MemberProgress
 from tank_controller.raft.quorum import majority
 from tank_controller.raft.reads import acked
 from tank_controller.raft.state import RaftState
 
 
-class ChangeKind(Enum):
-    """What a change does."""
+class MembershipChangeKind(Enum):
+    """The kinds of membership changes."""
 
     ADD_LEARNER = "add learner"
     PROMOTE = "promote"
@@ -26,14 +26,16 @@ class ChangeKind(Enum):
 
 @dataclass(slots=True, frozen=True)
 class Change:
-    """One step; an emptied disk comes back by three: add it as a learner, promote it, remove the old one."""
+    """One membership change. A node with an emptied disk comes back by three: add it as a learner, promote
+    it, remove the old one.
+    """
 
-    kind: ChangeKind
+    kind: MembershipChangeKind
     node: NodeId
 
 
-def check_data(entry: Entry) -> None:
-    """MalformedMessageError for a configuration that can't be read."""
+def check_data(entry: LogEntry) -> None:
+    """Raises MalformedMessageError for a configuration entry that can't be read."""
     if entry.kind is EntryKind.CONFIGURATION:
         try:
             Configuration.decode(entry.data)
@@ -42,14 +44,14 @@ def check_data(entry: Entry) -> None:
 
 
 def changed(raft: RaftState, change: Change) -> Configuration:
-    """The configuration after a change, at the leader. ChangeRefusedError says why not."""
+    """Returns the configuration after a change; called at the leader. Raises ChangeRefusedError."""
     log = raft.log
     if not raft.own_term_committed:
         raise ChangeRefusedError("this leader has committed nothing yet: ask again")
     if log.configuration_index > log.commit:
         raise ChangeRefusedError("another change is under way: ask again when it is committed")
     new = _after(raft.configuration, change)
-    if change.kind is ChangeKind.PROMOTE:
+    if change.kind is MembershipChangeKind.PROMOTE:
         progress = raft.progress[change.node]
         if progress.flow is not Flow.REPLICATE or (
             progress.matched + raft.settings.promote_within_entries < log.last_index
@@ -64,8 +66,9 @@ def changed(raft: RaftState, change: Change) -> Configuration:
 
 
 def _check_who_stays(raft: RaftState, leaves: NodeId, voters: tuple[NodeId, ...]) -> None:
-    """One voter less may be one too few: what another one said before doesn't count, its disk may be gone
-    since. The next heartbeats ask all."""
+    """Raises UnansweredError unless a majority of the remaining voters answers. Earlier answers don't count,
+    because a voter's disk may be gone since; the next heartbeats ask all of them.
+    """
     began = raft.removals.get(leaves)
     if began is None:
         raft.read_round += 1
@@ -83,16 +86,16 @@ def _is_there(raft: RaftState, node: NodeId) -> bool:
 def _after(old: Configuration, change: Change) -> Configuration:
     node = change.node
     match change.kind:
-        case ChangeKind.ADD_LEARNER:
+        case MembershipChangeKind.ADD_LEARNER:
             if node in old.members:
                 raise ChangeRefusedError(f"{node} is a member already")
             return Configuration(old.voters, tuple(sorted((*old.learners, node))))
-        case ChangeKind.PROMOTE:
+        case MembershipChangeKind.PROMOTE:
             if node not in old.learners:
                 raise ChangeRefusedError(f"{node} is no learner")
             learners = tuple(learner for learner in old.learners if learner != node)
             return Configuration(tuple(sorted((*old.voters, node))), learners)
-        case ChangeKind.REMOVE:
+        case MembershipChangeKind.REMOVE:
             if node not in old.members:
                 raise ChangeRefusedError(f"{node} is no member")
             if old.voters == (node,):
@@ -104,18 +107,20 @@ def _after(old: Configuration, change: Change) -> Configuration:
 
 
 def follow(raft: RaftState) -> None:
-    """The leader's view of the others becomes that of the configuration in force."""
+    """Makes the leader's progress records those of the members in force."""
     members = {node for node in raft.configuration.members if node != raft.own}
     for gone in raft.progress.keys() - members:
         del raft.progress[gone]
     for new in members - raft.progress.keys():
-        raft.progress[new] = Progress(raft.log.last_index + 1)
+        raft.progress[new] = MemberProgress(raft.log.last_index + 1)
     if raft.transfer_target is not None and raft.transfer_target not in raft.configuration.voters:
         raft.transfer_target = None
 
 
 def after_commit(raft: RaftState) -> None:
-    """A removed leader goes on until its removal is committed; then the voter with most takes over."""
+    """A removed leader goes on until its removal is committed; then the voter with the longest log takes
+    over.
+    """
     if raft.own in raft.configuration.voters or raft.log.configuration_index > raft.log.commit:
         return
     log = raft.log
@@ -123,7 +128,7 @@ def after_commit(raft: RaftState) -> None:
     for node in voters:
         matched = raft.progress[node].matched
         term = log.term(matched)
-        if term is not None:  # they learn of the commit now, not from the next leader
+        if term is not None:  # the members learn of the commit now, not from the next leader
             raft.send(node, Append(matched, term, (), min(log.commit, matched)))
     heir = max(voters, key=lambda node: raft.progress[node].matched, default=None)
     if heir is not None and raft.progress[heir].matched == log.last_index:
@@ -132,7 +137,9 @@ def after_commit(raft: RaftState) -> None:
 
 
 def transfer(raft: RaftState, target: NodeId) -> None:
-    """Hands leadership over once the target has everything; given up after an election timeout."""
+    """Begins to hand leadership over, which happens once the target has the whole log. Given up after an
+    election timeout.
+    """
     if target in (raft.own, raft.transfer_target):
         return
     if target not in raft.configuration.voters:

@@ -1,6 +1,6 @@
-"""What nodes tell each other, what they keep, and who they are. Pure.
+"""The messages between nodes, the durable state of a node, and node ids. Pure.
 
-One `Message` is an envelope (cluster, sender, target, term) around one of the bodies below. The names are
+A `RaftMessage` is an envelope (cluster, sender, target, term) around one of the bodies below. The names are
 Raft's: Ongaro, "Consensus: Bridging Theory and Practice", 2014.
 """
 
@@ -16,8 +16,8 @@ _COUNTS = struct.Struct("<HH")
 class NodeId:
     """A controller: its ordinal and the UUID of its disk.
 
-    The pair is the identity, never the ordinal alone: with an emptied disk the same ordinal is another node,
-    which is in no configuration until it is added, and whose votes and acknowledgements count for nothing.
+    The pair is the identity: the same ordinal with an emptied disk is another node. That node is in no
+    configuration until it is added, and its votes and acknowledgements don't count.
     """
 
     ordinal: int
@@ -29,18 +29,18 @@ class NodeId:
 
 @dataclass(slots=True, frozen=True)
 class Configuration:
-    """Who votes and who only learns; both sorted, so that equal ones have equal bytes."""
+    """The voters and the learners; both sorted, so that equal configurations have equal bytes."""
 
     voters: tuple[NodeId, ...] = ()
     learners: tuple[NodeId, ...] = ()
 
     @property
     def members(self) -> tuple[NodeId, ...]:
-        """Everybody who is sent the log."""
+        """Voters and learners: all nodes that get the log."""
         return self.voters + self.learners
 
     def member_with(self, ordinal: int) -> NodeId | None:
-        """The member of this ordinal, whatever its disk."""
+        """The member of this ordinal, with any disk."""
         return next((node for node in self.members if node.ordinal == ordinal), None)
 
     def encode(self) -> bytes:
@@ -52,7 +52,9 @@ class Configuration:
 
     @classmethod
     def decode(cls, data: bytes) -> "Configuration":
-        """Reads it back. ValueError when it isn't whole, or anything follows."""
+        """Reads the data of a configuration entry. Raises ValueError when it ends too early, or more bytes
+        follow.
+        """
         try:
             voters, learners = _COUNTS.unpack_from(data)
             nodes: list[NodeId] = []
@@ -76,13 +78,13 @@ class EntryKind(IntEnum):
 
     COMMAND = 0
     NO_OP = 1
-    """The first of a leader's term: with it everything before it commits."""
+    """The first entry of a leader's term: its commitment commits all entries before it."""
     CONFIGURATION = 2
 
 
 @dataclass(slots=True, frozen=True)
-class Entry:
-    """One place in the log. Index and term together name its content: no two different entries share them."""
+class LogEntry:
+    """One entry of the log. Index and term identify its content: no two different entries share them."""
 
     index: int
     term: int
@@ -91,7 +93,7 @@ class Entry:
 
     @property
     def size(self) -> int:
-        """About what it takes in a message."""
+        """About how many bytes the entry takes in a message."""
         return len(self.data) + 32
 
 
@@ -101,17 +103,17 @@ class HardState:
 
     term: int = 0
     vote: NodeId | None = None
-    """In `term`: once given it never changes before the term does, not by a restart either."""
+    """The vote given in `term`. It never changes within the term, not by a restart either."""
     commit: int = 0
 
 
 @dataclass(slots=True, frozen=True)
 class SnapshotMeta:
-    """What a snapshot stands for."""
+    """What identifies a snapshot."""
 
     index: int
     term: int
-    """Of the entry at `index`, the last that the snapshot holds."""
+    """The term of the entry at `index`, the last that the snapshot contains."""
     configuration: Configuration
     size: int
     checksum: int
@@ -128,18 +130,22 @@ class Snapshot:
 
 @dataclass(slots=True, frozen=True)
 class VoteRequest:
-    """A candidate asks. `pre`: it only asks whether it would get the vote of `term`, not its own yet."""
+    """A candidate asks for a vote. `pre`: it asks only whether it would get the vote of `term`, and has not
+    voted for itself.
+    """
 
     last_index: int
     last_term: int
     pre: bool = False
     force: bool = False
-    """The leader asked for this election: having heard of it lately is no reason to refuse."""
+    """The leader asked for this election: a voter that has heard the leader lately gives its vote all the
+    same.
+    """
 
 
 @dataclass(slots=True, frozen=True)
 class VoteAnswer:
-    """Granted answers carry the request's term, the others the voter's."""
+    """The answer to a VoteRequest. A granted vote carries the request's term, a refusal the voter's."""
 
     granted: bool
     pre: bool = False
@@ -147,49 +153,55 @@ class VoteAnswer:
 
 @dataclass(slots=True, frozen=True)
 class Append:
-    """Entries behind (prev_index, prev_term), none to tell `commit` alone or to look for agreement."""
+    """Entries behind (prev_index, prev_term). Without entries it brings `commit`, or probes where the logs
+    agree.
+    """
 
     prev_index: int
     prev_term: int
-    entries: tuple[Entry, ...]
+    entries: tuple[LogEntry, ...]
     commit: int
 
 
 @dataclass(slots=True, frozen=True)
 class AppendAnswer:
-    """Accepted: everything up to `index` agrees and is durable. Rejected: `index` isn't there."""
+    """Accepted: the logs agree up to `index`, durably. Rejected: the follower has no entry at `index` with
+    that term.
+    """
 
     index: int
     rejected: bool = False
     hint_index: int = 0
-    """The last place where the logs may agree, and the term there: one answer skips a whole term."""
+    """The last index where the logs may agree, and the term there: one answer skips a whole term."""
     hint_term: int = 0
     start: int = 0
-    """Of the answering process, as in HeartbeatAnswer."""
+    """The number of the answering process, as in HeartbeatAnswer."""
 
 
 @dataclass(slots=True, frozen=True)
 class Heartbeat:
-    """The leader lives. `commit` is never above what this follower matched."""
+    """Says that the leader lives. `commit` is never above the index that this follower is known to have."""
 
     commit: int
     round: int
     """Rises with every round of reads to confirm."""
     start: int = 0
-    """The process of the follower that matched it: to a later one, whose disk may be older, it says nothing.
-    0: not known."""
+    """The number of the follower's process for which `commit` holds: a later process ignores it, because its
+    disk may be older. 0: not known.
+    """
 
 
 @dataclass(slots=True, frozen=True)
 class HeartbeatAnswer:
-    """`round` is that of the heartbeat it answers."""
+    """The answer to a Heartbeat, with the heartbeat's `round`."""
 
     round: int
     max_level: int = 0
-    """As the answerer's settings have it; 0: of before there were levels."""
+    """The newest feature level that the answering process knows, from its settings."""
     start: int = 0
-    """Random at each start of the answerer: what an earlier process matched may not be there any more.
-    0: of a version that doesn't say."""
+    """A random number of the answering process: entries that an earlier process acknowledged may not be on
+    the disk any more. 0: of a version that doesn't send it.
+    """
 
 
 @dataclass(slots=True, frozen=True)
@@ -203,7 +215,7 @@ class SnapshotChunk:
 
 @dataclass(slots=True, frozen=True)
 class SnapshotAnswer:
-    """How much of that snapshot is here, without a gap: where to go on."""
+    """How much of the snapshot the follower has, without a gap: where the leader goes on."""
 
     index: int
     term: int
@@ -212,7 +224,7 @@ class SnapshotAnswer:
 
 @dataclass(slots=True, frozen=True)
 class TimeoutNow:
-    """Leadership is handed over: begin an election at once."""
+    """The leader hands leadership over: the target begins an election at once."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -224,7 +236,7 @@ class ReadRequest:
 
 @dataclass(slots=True, frozen=True)
 class ReadAnswer:
-    """`index` None: not here, not now."""
+    """The index for a ReadRequest; None: this node can't confirm the read now."""
 
     read_id: int
     index: int | None
@@ -239,7 +251,7 @@ class EndRequest:
 
 @dataclass(slots=True, frozen=True)
 class EndAnswer:
-    """Where it ends, durably; the envelope says the term."""
+    """The last durable entry of the answering node; the envelope has its term."""
 
     nonce: int
     last_index: int
@@ -266,15 +278,17 @@ FROM_A_LEADER = (Append, Heartbeat, SnapshotChunk)
 """Only the leader of the message's term sends these."""
 
 FROM_A_MEMBER = (VoteAnswer, AppendAnswer, HeartbeatAnswer, SnapshotAnswer, EndAnswer)
-"""These count for something: they must come from the very member that the configuration names."""
+"""The sender is counted (vote, acknowledgement), so it must be the very member that the configuration
+names.
+"""
 
 SAY_SOMETHING_DURABLE = (VoteRequest, VoteAnswer, AppendAnswer, EndAnswer)
-"""These promise what the disk must hold first."""
+"""These promise something that must be on the disk before they leave."""
 
 
 @dataclass(slots=True, frozen=True)
-class Message:
-    """A body on its way."""
+class RaftMessage:
+    """A message between two nodes: a body in its envelope."""
 
     cluster_id: str
     sender: NodeId
@@ -285,14 +299,16 @@ class Message:
 
 @dataclass(slots=True, frozen=True)
 class ReadState:
-    """A read's answer: linearizable once `index` is applied. None: it was not confirmed, ask again."""
+    """The answer to a read: linearizable once `index` is applied. None: the read was not confirmed; ask
+    again.
+    """
 
     read_id: int
     index: int | None
 
 
 @dataclass(slots=True)
-class Ready:
+class RaftReady:
     """What has to be done now, in this order: send `early`, persist, `advance`, send `late`, apply.
 
     Persist means: snapshot, then entries (the first one's index cuts what is stored from there on) and
@@ -301,11 +317,11 @@ class Ready:
 
     hard_state: HardState | None = None
     snapshot: Snapshot | None = None
-    entries: list[Entry] = field(default_factory=list)
-    early: list[Message] = field(default_factory=list)
-    """They promise nothing that is not on the disk already: they may go while it works."""
-    late: list[Message] = field(default_factory=list)
-    committed: list[Entry] = field(default_factory=list)
+    entries: list[LogEntry] = field(default_factory=list)
+    early: list[RaftMessage] = field(default_factory=list)
+    """Messages that promise only what is on the disk already: they may leave while it works."""
+    late: list[RaftMessage] = field(default_factory=list)
+    committed: list[LogEntry] = field(default_factory=list)
     reads: list[ReadState] = field(default_factory=list)
 
     @property

@@ -1,4 +1,4 @@
-"""What a leader knows of one follower, and how much it may send to it. Pure."""
+"""What a leader knows of each follower, and how much it may send to it. Pure."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -9,50 +9,54 @@ from tank_controller.raft.settings import Settings
 
 
 class Flow(Enum):
-    """How a follower is sent the log."""
+    """How a leader sends the log to a follower."""
 
     PROBE = 0
-    """Where the logs agree is not known: one append at a time."""
+    """It is not known where the logs agree: the leader sends one append at a time."""
     REPLICATE = 1
-    """They agree: appends follow each other without waiting, within the window."""
+    """The logs agree: appends follow each other without waiting, within the window."""
     SNAPSHOT = 2
-    """What it needs is compacted away: it gets the snapshot, chunk by chunk."""
+    """The entries that the follower needs are compacted away: it gets the snapshot, chunk by chunk."""
 
 
 @dataclass(slots=True)
 class Transfer:
-    """A snapshot on its way. One chunk is unanswered at a time: that alone bounds what is in flight."""
+    """A snapshot on its way to a follower. One chunk is unanswered at a time, which bounds the bytes in
+    flight.
+    """
 
     snapshot: Snapshot
     offset: int = 0
-    """The follower has everything before it."""
+    """The offset up to which the follower has the snapshot."""
     waiting: bool = False
     idle_ticks: int = 0
-    """Since the chunk left or its last answer came; then it is sent again."""
+    """Ticks since the chunk left or its last answer came; after some, the chunk is sent again."""
 
 
 @dataclass(slots=True)
-class Progress:
-    """Of one follower, in the leader's term."""
+class MemberProgress:
+    """The leader's record of one member, for the leader's term."""
 
     next_index: int
-    """The next entry to send. matched < next_index."""
+    """The next entry to send. Invariant: matched < next_index."""
     matched: int = 0
-    """It said, in this term, that its log agrees up to here, durably. Never goes back."""
+    """The follower said in this term that its log agrees up to here, durably. Falls only when a new process
+    of the follower answers.
+    """
     flow: Flow = Flow.PROBE
     paused: bool = False
     """While probing: an append is unanswered."""
     ask_anyway: bool = False
-    """An append is due, even an empty one: what was in flight may be lost."""
+    """An append is due, even an empty one, because what was in flight may be lost."""
     active: bool = False
-    """Heard from since the last check of the quorum, or since it was asked for its vote."""
+    """The member was heard since the last check of the quorum, or since the leader asked for its vote."""
     start: int = 0
-    """Of the process that matched it; 0: not known."""
+    """The number of the follower's process that `matched` belongs to; 0: not known."""
     told_commit: int = 0
     acked_round: int = 0
-    """The last round of reads that it confirmed."""
+    """The last round of reads that the member confirmed."""
     max_level: int = 0
-    """The newest feature level that it knows, by the last heartbeat that it answered."""
+    """The newest feature level that the member knows, from its last heartbeat answer."""
     transfer: Transfer | None = None
     in_flight: deque[tuple[int, int]] = field(default_factory=deque)
     """(last index, bytes) of each unanswered append while replicating."""
@@ -79,7 +83,7 @@ class Progress:
         self.next_index = last_index + 1
 
     def accepted(self, index: int) -> bool:
-        """It matches up to `index`; whether that is news."""
+        """Notes that the follower's log agrees up to `index`; returns whether that is news."""
         news = index > self.matched
         self.matched = max(self.matched, index)
         self.next_index = max(self.next_index, index + 1)
@@ -88,7 +92,9 @@ class Progress:
         return news
 
     def rejected(self, index: int, next_index: int) -> bool:
-        """An append behind `index` didn't fit; False when the answer is to an old one and says nothing."""
+        """Handles a rejected append behind `index`. Returns False for an answer to an old append, which says
+        nothing.
+        """
         if index <= self.matched:
             return False
         if self.flow is Flow.PROBE and index != self.next_index - 1:
@@ -102,12 +108,12 @@ class Progress:
         self.next_index = self.matched + 1 if next_index is None else next_index
 
     def replicate(self) -> None:
-        """The logs agree up to `matched`."""
+        """Begins to send appends without waiting, because the logs agree up to `matched`."""
         self._enter(Flow.REPLICATE)
         self.next_index = self.matched + 1
 
     def send_snapshot(self, snapshot: Snapshot) -> None:
-        """Begins to send one."""
+        """Begins to send a snapshot."""
         self._enter(Flow.SNAPSHOT)
         self.transfer = Transfer(snapshot)
 

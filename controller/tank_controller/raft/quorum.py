@@ -1,4 +1,4 @@
-"""What a majority of the voters says. Pure."""
+"""Majorities of voters. Pure."""
 
 from collections.abc import Collection, Mapping, Sequence
 from enum import Enum
@@ -7,7 +7,7 @@ from tank_controller.raft.messages import NodeId
 
 
 class Vote(Enum):
-    """How an election stands."""
+    """The result of an election so far."""
 
     PENDING = 0
     WON = 1
@@ -15,19 +15,21 @@ class Vote(Enum):
 
 
 def majority(voters: int) -> int:
-    """The least number of which any two sets share a voter."""
+    """The least number such that any two sets of so many voters share one."""
     return voters // 2 + 1
 
 
 def reached_by_majority(values: Sequence[int]) -> int:
-    """The greatest number that a majority has reached; one value a voter. 0 without voters."""
+    """Returns the greatest number that a majority has reached; `values` has one number for each voter. 0
+    without voters.
+    """
     if not values:
         return 0
     return sorted(values, reverse=True)[majority(len(values)) - 1]
 
 
 def tally(voters: Collection[NodeId], votes: Mapping[NodeId, bool]) -> Vote:
-    """Who isn't a voter isn't counted; who hasn't answered may still say either."""
+    """Counts the answers of voters; a voter without an answer may still vote either way."""
     needed = majority(len(voters))
     granted = sum(votes.get(voter) is True for voter in voters)
     refused = sum(votes.get(voter) is False for voter in voters)

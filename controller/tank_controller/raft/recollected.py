@@ -1,4 +1,4 @@
-"""What a node that started has heard of its earlier promises so far. See `recollection`."""
+"""What a node that has started knows of the promises of its earlier processes. See `recollection`."""
 
 from dataclasses import dataclass, field
 
@@ -10,17 +10,15 @@ LogEnd = tuple[int, int]
 
 @dataclass(slots=True)
 class Recollection:
-    """Of one start."""
+    """The state of `recollection` at one start."""
 
     nonce: int
-    """Of this start's questions: answers to an earlier process may be older than what that promised."""
+    """The nonce of this start's questions: answers to an earlier process may be older than its promises."""
     done: bool = False
-    """Nothing is missing: it votes as any other."""
+    """Nothing is missing: the node votes as any other."""
     floor: LogEnd | None = None
-    """Once enough have answered: for no log that ends before this it votes."""
+    """Set once enough voters have answered: the node votes for no log that ends before this."""
     ticks: int = 0
-    """Since the start."""
+    """Ticks since the start."""
     answers: dict[NodeId, tuple[LogEnd, int]] = field(default_factory=dict)
-    """The last of each voter, and in which tick it came."""
-    heard: set[NodeId] = field(default_factory=set)
-    """Voters that anything came from since the start."""
+    """Each voter's last answer, and the tick in which it came."""

@@ -1,18 +1,18 @@
-"""How the leader's log comes to the others, and what of it is committed. Pure."""
+"""How the leader sends its log to the other nodes, and which entries are committed. Pure."""
 
 from tank_controller.raft import membership, reads, snapshots
 from tank_controller.raft.errors import MalformedMessageError
 from tank_controller.raft.messages import (
     Append,
     AppendAnswer,
-    Entry,
     Heartbeat,
     HeartbeatAnswer,
-    Message,
+    LogEntry,
     NodeId,
+    RaftMessage,
     TimeoutNow,
 )
-from tank_controller.raft.progress import Flow, Progress, Transfer
+from tank_controller.raft.progress import Flow, MemberProgress, Transfer
 from tank_controller.raft.quorum import reached_by_majority
 from tank_controller.raft.state import RaftState
 
@@ -20,7 +20,9 @@ from tank_controller.raft.state import RaftState
 
 
 def flush(raft: RaftState) -> None:
-    """Sends every follower what its window allows. Called once a Ready: what gathered goes together."""
+    """Sends every follower what its window allows. Called once for each RaftReady, so that what gathered is
+    sent together.
+    """
     for node, progress in raft.progress.items():
         while progress.may_send(raft.settings) and _has_news(raft, progress):
             if not _send_append(raft, node, progress):
@@ -30,27 +32,27 @@ def flush(raft: RaftState) -> None:
         snapshots.flush(raft, node, progress)
 
 
-def _has_news(raft: RaftState, progress: Progress) -> bool:
-    """A commit alone waits for the answer to what is on its way: the next append takes it along, and under
-    load a message of its own, and its answer, would be every second one.
+def _has_news(raft: RaftState, progress: MemberProgress) -> bool:
+    """Whether an append to this follower is due. A new commit index alone waits for the answer to an append
+    in flight, and travels with the next append: under load, a message of its own would double the messages.
     """
     return (
-        progress.flow is Flow.PROBE  # what it has is to be found out
+        progress.flow is Flow.PROBE  # the leader has to find out where the logs agree
         or progress.next_index <= raft.log.last_index
         or (progress.told_commit < raft.log.commit and not progress.in_flight)
     )
 
 
-def _send_append(raft: RaftState, node: NodeId, progress: Progress, *, empty: bool = False) -> bool:
+def _send_append(raft: RaftState, node: NodeId, progress: MemberProgress, *, empty: bool = False) -> bool:
     log = raft.log
     prev_index = progress.next_index - 1
     prev_term = log.term(prev_index)
     if prev_term is None:
         if raft.snapshot is None or not progress.active:
-            return False  # one that is away gets its snapshot when it is back
+            return False  # a follower that is away gets the snapshot when it is back
         progress.send_snapshot(raft.snapshot)
         return False
-    entries: list[Entry] = []
+    entries: list[LogEntry] = []
     if not empty and progress.next_index <= log.last_index:
         entries = log.slice(progress.next_index, log.last_index, raft.settings.max_append_bytes)
     raft.send(node, Append(prev_index, prev_term, tuple(entries), log.commit))
@@ -61,13 +63,15 @@ def _send_append(raft: RaftState, node: NodeId, progress: Progress, *, empty: bo
     return True
 
 
-def on_append_answer(raft: RaftState, message: Message, answer: AppendAnswer) -> None:
-    """Accepted: counts. Rejected: goes back to where the logs may agree."""
+def on_append_answer(raft: RaftState, message: RaftMessage, answer: AppendAnswer) -> None:
+    """Handles a follower's answer. Accepted: the acknowledgement counts. Rejected: the next append begins
+    where the logs may agree.
+    """
     progress = _progress_of(raft, message.sender, answer.start)
     progress.active = True
     if answer.rejected:
         if progress.flow is Flow.SNAPSHOT:
-            return  # it is being brought up anyway
+            return  # a snapshot is on its way to it
         agree = raft.log.last_at_most(answer.hint_index, answer.hint_term)
         progress.rejected(answer.index, agree + 1)
         return
@@ -81,13 +85,17 @@ def on_append_answer(raft: RaftState, message: Message, answer: AppendAnswer) ->
         raft.send(message.sender, TimeoutNow())
 
 
-def _brought_up(raft: RaftState, progress: Progress, transfer: Transfer) -> bool:
-    """Whether the log will do, or this snapshot did what it could (there may be a later one by now)."""
+def _brought_up(raft: RaftState, progress: MemberProgress, transfer: Transfer) -> bool:
+    """Whether the follower needs the snapshot no longer: the log suffices, or the snapshot has arrived (a
+    later one may exist by now).
+    """
     return progress.matched >= min(raft.log.base_index, transfer.snapshot.meta.index)
 
 
-def on_heartbeat_answer(raft: RaftState, message: Message, answer: HeartbeatAnswer) -> None:
-    """It is there: whatever it wasn't sent, or may not have got, is due."""
+def on_heartbeat_answer(raft: RaftState, message: RaftMessage, answer: HeartbeatAnswer) -> None:
+    """Handles a heartbeat's answer: the follower is there, so appends that it was not sent, or may not have
+    got, are due.
+    """
     progress = _progress_of(raft, message.sender, answer.start)
     progress.active = True
     progress.acked_round = max(progress.acked_round, answer.round)
@@ -98,25 +106,27 @@ def on_heartbeat_answer(raft: RaftState, message: Message, answer: HeartbeatAnsw
     reads.confirm(raft)
 
 
-def _progress_of(raft: RaftState, node: NodeId, start: int) -> Progress:
-    """Of the process that answers: what an earlier one matched is found out anew, its disk may be older."""
+def _progress_of(raft: RaftState, node: NodeId, start: int) -> MemberProgress:
+    """Returns the progress record for the process that answers. For a new process of a follower the record
+    begins again, because its disk may be older.
+    """
     progress = raft.progress[node]
     if start and progress.start and start != progress.start:
-        progress = raft.progress[node] = Progress(raft.log.last_index + 1, max_level=progress.max_level)
+        progress = raft.progress[node] = MemberProgress(raft.log.last_index + 1, max_level=progress.max_level)
     progress.start = start or progress.start
     return progress
 
 
 def own_matched(raft: RaftState) -> int:
-    """The leader's own acknowledgement: what its disk has, not what its log has."""
+    """The leader's own acknowledgement: the last index on its disk, not in its log."""
     return raft.log.stable
 
 
 def advance_commit(raft: RaftState) -> None:
-    """Commits what a majority has, if the last of it is of this term.
+    """Commits the entries that a majority has, if the last of them is of this term.
 
     An entry of an older term is never committed by counting: a later leader could still replace it (figure 8
-    of the Raft paper). The entry of this term behind it takes it along.
+    of the Raft paper). It is committed with an entry of this term behind it.
     """
     log = raft.log
     index = reached_by_majority(
@@ -138,8 +148,8 @@ def advance_commit(raft: RaftState) -> None:
 # --- The follower ---
 
 
-def on_append(raft: RaftState, message: Message, append: Append) -> None:
-    """Appends what is missing; the answer leaves when it is durable."""
+def on_append(raft: RaftState, message: RaftMessage, append: Append) -> None:
+    """Appends the missing entries; the answer leaves when they are durable."""
     _check(message.term, append)
     log = raft.log
     if append.prev_index < log.commit:
@@ -164,8 +174,10 @@ def _check(term: int, append: Append) -> None:
         membership.check_data(entry)
 
 
-def on_heartbeat(raft: RaftState, message: Message, heartbeat: Heartbeat) -> None:
-    """The leader lives. It says as committed only what this node has acknowledged."""
+def on_heartbeat(raft: RaftState, message: RaftMessage, heartbeat: Heartbeat) -> None:
+    """Notes that the leader lives, and takes its commit index, which is never above what this node has
+    acknowledged.
+    """
     if heartbeat.start in (0, raft.start):
         raft.log.commit_to(min(heartbeat.commit, raft.log.last_index))
     answer = HeartbeatAnswer(heartbeat.round, raft.settings.max_level, raft.start)

@@ -3,47 +3,56 @@
 from dataclasses import dataclass
 
 MESSAGE_BYTES = 4 * 1024 * 1024
-"""gRPC's default bound of one message."""
+"""gRPC's default limit of one message."""
 
 
 @dataclass(slots=True, frozen=True)
 class Settings:
-    """Times are in ticks: how long one lasts is the driver's."""
+    """The limits of the core. Times are in ticks; the driver says how long a tick lasts."""
 
     election_ticks: int = 10
-    """Without a leader for one to two times as long, a voter asks for an election."""
+    """A voter that hears no leader for one to two times as long asks for an election."""
     heartbeat_ticks: int = 2
     gone_ticks: int = 6
-    """Where the stream from the leader broke, and it is not heard again within so long, the first voter asks
-    for an election: longer than a leader that lives takes to open it again."""
+    """After the stream from the leader broke and the leader is not heard for so long, the first voter asks
+    for an election. Longer than a leader that lives takes to open the stream again.
+    """
     gone_apart_ticks: int = 3
-    """The other voters, one after the other, so much later each: two at once would share the votes."""
+    """Each further voter asks so much later than the one before it: two at once would split the votes."""
     max_entry_bytes: int = 1024 * 1024 + 64 * 1024
-    """One command (tank_controller.limits.MAX_COMMAND_BYTES) and room around it."""
+    """One command (tank_controller.limits.MAX_COMMAND_BYTES) and room for its envelope."""
     max_append_bytes: int = 1024 * 1024
-    """One message's entries; a single larger entry goes alone. So a message has at most 2.1 MiB."""
+    """The entries of one message; a single larger entry goes alone. So a message has at most 2.1 MiB."""
     chunk_bytes: int = 1024 * 1024
     in_flight_appends: int = 2
-    """To one follower, unanswered: one is on its disk, the next on the way. What is proposed meanwhile
-    gathers for the one after it: messages of one entry each would cost far more than their entries."""
+    """Unanswered appends to one follower: one is on its disk, the next on the way. Proposals that come
+    meanwhile gather for the append after it, because messages of one entry each would cost far more.
+    """
     in_flight_bytes: int = 8 * 1024 * 1024
     promote_within_entries: int = 64
-    """A learner that lacks more becomes no voter yet: it could hold up commits. In entries: under load one
-    append gathers many, so a learner that keeps up lacks more entries than there are appends on the way."""
+    """A learner that lacks more entries is not made a voter yet: it could hold up commits. It counts entries,
+    of which one append gathers many under load, so a learner that keeps up lacks more than the unanswered
+    appends.
+    """
     uncommitted_bytes: int = 64 * 1024 * 1024
-    """A leader without a quorum refuses proposals beyond this, instead of growing."""
+    """A leader without a quorum refuses proposals beyond this many bytes, so that its memory stays
+    bounded.
+    """
     ready_bytes: int = 4 * 1024 * 1024
-    """Applied at one stroke: the event loop is not held for longer than that takes."""
+    """Entries applied in one turn of the event loop, which they hold for that time."""
     outbox_messages: int = 8192
-    """Those that wait for the disk: while it stalls, the oldest are lost. In one tick there are far fewer."""
+    """Messages that wait for the disk. When the disk stalls, the oldest are dropped; one tick has far
+    fewer.
+    """
     pending_reads: int = 4096
     max_snapshot_bytes: int = 1024 * 1024 * 1024
-    """A million partitions take some tens of megabytes."""
+    """The size of a snapshot; a million partitions take some tens of megabytes."""
     max_level: int = 0
-    """The newest feature level that this process knows, told to each leader. It is the state machine's
-    business: Raft's own messages and files know no levels."""
+    """The newest feature level that this process knows, sent to each leader. Only the state machine uses it:
+    Raft's own messages and files have no levels.
+    """
     trailing_entries: int = 10_000
-    """Kept behind a snapshot, so that a follower that is a little late needs no snapshot."""
+    """Entries kept behind a snapshot, so that a follower that is a little late needs no snapshot."""
 
     def __post_init__(self) -> None:
         assert 0 < self.heartbeat_ticks < self.election_ticks

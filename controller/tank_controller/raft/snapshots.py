@@ -1,7 +1,7 @@
-"""Snapshots on their way, chunk by chunk. Pure.
+"""Sending and receiving snapshots, chunk by chunk. Pure.
 
-One chunk is unanswered at a time. The answer says how much is here, so a lost chunk, a follower that was
-restarted and a new leader with the same snapshot all go on where it is right, be it the beginning.
+One chunk is unanswered at a time. The answer says how much of the snapshot the follower has, so after a lost
+chunk, a restart of the follower or a change of leader, the sender goes on from there.
 """
 
 from fastcrc import crc32
@@ -10,27 +10,27 @@ from tank_controller.raft.errors import MalformedMessageError
 from tank_controller.raft.messages import (
     AppendAnswer,
     Configuration,
-    Message,
     NodeId,
+    RaftMessage,
     Snapshot,
     SnapshotAnswer,
     SnapshotChunk,
     SnapshotMeta,
 )
-from tank_controller.raft.progress import Flow, Progress
+from tank_controller.raft.progress import Flow, MemberProgress
 from tank_controller.raft.state import Incoming, RaftState
 
 
 def make(index: int, term: int, configuration: Configuration, data: bytes) -> Snapshot:
-    """A snapshot of this state."""
+    """Makes a snapshot of this state."""
     return Snapshot(SnapshotMeta(index, term, configuration, len(data), crc32.iscsi(data)), data)
 
 
 # --- The leader ---
 
 
-def flush(raft: RaftState, node: NodeId, progress: Progress) -> None:
-    """Sends the next chunk, when none is unanswered."""
+def flush(raft: RaftState, node: NodeId, progress: MemberProgress) -> None:
+    """Sends the next chunk, unless one is unanswered."""
     transfer = progress.transfer
     if progress.flow is not Flow.SNAPSHOT or transfer is None or transfer.waiting:
         return
@@ -40,8 +40,8 @@ def flush(raft: RaftState, node: NodeId, progress: Progress) -> None:
     transfer.idle_ticks = 0
 
 
-def on_answer(raft: RaftState, message: Message, answer: SnapshotAnswer) -> None:
-    """Goes on where the follower is. An answer about another snapshot is late."""
+def on_answer(raft: RaftState, message: RaftMessage, answer: SnapshotAnswer) -> None:
+    """Sends the chunk that the follower needs next. An answer about another snapshot is late, and ignored."""
     progress = raft.progress[message.sender]
     progress.active = True
     transfer = progress.transfer
@@ -57,7 +57,7 @@ def on_answer(raft: RaftState, message: Message, answer: SnapshotAnswer) -> None
 
 
 def tick(raft: RaftState) -> None:
-    """What isn't answered for longer than a heartbeat is sent again; who is away isn't sent anything."""
+    """Sends a chunk again that had no answer for longer than a heartbeat; an absent node gets none."""
     for progress in raft.progress.values():
         transfer = progress.transfer
         if transfer is None:
@@ -72,8 +72,8 @@ def tick(raft: RaftState) -> None:
 # --- The follower ---
 
 
-def on_chunk(raft: RaftState, message: Message, chunk: SnapshotChunk) -> None:
-    """Takes the next part; another snapshot's first part ends the one before."""
+def on_chunk(raft: RaftState, message: RaftMessage, chunk: SnapshotChunk) -> None:
+    """Takes the next chunk; the first chunk of another snapshot replaces the one before."""
     meta, log = chunk.meta, raft.log
     if meta.size > raft.settings.max_snapshot_bytes or chunk.offset + len(chunk.data) > meta.size:
         raise MalformedMessageError(f"a snapshot of {meta.size} bytes, or a chunk beyond its end")
@@ -87,7 +87,7 @@ def on_chunk(raft: RaftState, message: Message, chunk: SnapshotChunk) -> None:
     if chunk.offset == len(data):
         data += chunk.data
     if len(data) == meta.size and crc32.iscsi(bytes(data)) != meta.checksum:
-        data.clear()  # all of it again
+        data.clear()  # the checksum differs: the snapshot is sent again from its beginning
     elif len(data) == meta.size:
         _install(raft, message.sender, Snapshot(meta, bytes(data)))
         return
@@ -98,7 +98,7 @@ def _install(raft: RaftState, leader: NodeId, snapshot: Snapshot) -> None:
     meta = snapshot.meta
     raft.incoming = None
     if raft.log.term(meta.index) == meta.term:
-        raft.log.commit_to(meta.index)  # everything is here already
+        raft.log.commit_to(meta.index)  # the log has all entries of the snapshot already
     else:
         raft.log.restore(snapshot)
         raft.installed = raft.snapshot = snapshot

@@ -1,21 +1,21 @@
-"""The Raft driver's disk, and the thread of its own that waits for it, one piece of work at a time."""
+"""The disk of the Raft driver, and the thread that waits for it, one piece of work at a time."""
 
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
-from tank_controller.raft.messages import Entry, HardState, Snapshot
+from tank_controller.raft.messages import HardState, LogEntry, Snapshot
 from tank_controller.raft_node.replay import StorageFullError
 
 _log = logging.getLogger("tank.raft")
 
 
 class Storage(Protocol):
-    """As RaftStorage has it."""
+    """The durable part of the Raft log; RaftStorage implements it."""
 
     def persist(
-        self, hard: HardState | None, snapshot: Snapshot | None, entries: Sequence[Entry]
+        self, hard: HardState | None, snapshot: Snapshot | None, entries: Sequence[LogEntry]
     ) -> None: ...
 
     def save_snapshot(self, snapshot: Snapshot) -> None: ...
@@ -26,11 +26,13 @@ class Storage(Protocol):
     def close(self, commit: int = 0) -> None: ...
 
 
-class Disk(Protocol):
-    """Where work that waits for the disk is done, one after the other."""
+class DiskWorker(Protocol):
+    """Does work that waits for the disk, one piece after the other."""
 
     def run(self, work: Callable[[], None], then: Callable[[Exception | None], None]) -> None:
-        """Does the work elsewhere, and the rest on the loop's thread; never before this returns."""
+        """Does `work` on another thread, then calls `then` on the loop's thread, never before this call
+        returns.
+        """
 
     def close(self) -> None: ...
 
@@ -44,7 +46,7 @@ class DiskThread:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="raft")
 
     def run(self, work: Callable[[], None], then: Callable[[Exception | None], None]) -> None:
-        """As Disk says."""
+        """As DiskWorker.run."""
 
         def in_thread() -> None:
             failure: Exception | None = None
@@ -62,16 +64,18 @@ class DiskThread:
 
 
 class DiskWork:
-    """What the disk has to do now: one thing at a time, tried again while there is no room for it."""
+    """The disk's present work: one piece at a time. While the disk is full, the piece is tried again at each
+    tick.
+    """
 
-    def __init__(self, disk: Disk, on_full: Callable[[str], None]) -> None:
-        """`on_full` is told at each try that found no room."""
+    def __init__(self, disk: DiskWorker, on_full: Callable[[str], None]) -> None:
+        """`on_full` is called at each attempt that found no room."""
         self.busy = False
-        """Something is under way, be it that it waits for room: nothing else may begin."""
+        """Whether a piece of work is under way, or waits for room: nothing else may begin."""
         self.full: str | None = None
-        """Why nothing can be written at the moment; tried again at each tick."""
+        """Why nothing can be written at the moment; None while there is room."""
         self.busy_ticks = 0
-        """For how many ticks the same thing has been under way."""
+        """For how many ticks the same piece has been under way."""
         self._disk = disk
         self._on_full = on_full
         self._retry: Callable[[], None] | None = None
@@ -83,9 +87,9 @@ class DiskWork:
         *,
         waits_for_room: bool = False,
     ) -> None:
-        """Does the work, then the rest on the loop's thread, where the disk is free again.
+        """Does the work, then calls `then` on the loop's thread, where the disk is free again.
 
-        `waits_for_room`: a full disk is no outcome; the work stays under way until it is done.
+        `waits_for_room`: on a full disk the work stays under way until there is room.
         """
 
         def after(error: Exception | None) -> None:
@@ -108,7 +112,7 @@ class DiskWork:
         begin()
 
     def tick(self) -> None:
-        """Time passes."""
+        """Lets one tick pass; tries work again that waits for room."""
         if self.busy:
             self.busy_ticks += 1
         if self._retry is not None:
@@ -117,11 +121,11 @@ class DiskWork:
 
     @property
     def waits_for_room(self) -> bool:
-        """What is under way is tried again at the next tick."""
+        """Whether the work under way waits for room, and is tried again at the next tick."""
         return self._retry is not None
 
     def forget_what_waits_for_room(self) -> None:
-        """Nothing came of it, and nothing will; the disk is free for something else."""
+        """Gives up work that waits for room: nothing of it was stored. The disk is free for other work."""
         assert self.waits_for_room
         self._retry = None
         self.busy, self.busy_ticks = False, 0

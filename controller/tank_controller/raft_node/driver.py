@@ -1,9 +1,9 @@
-"""The shell around the Raft core: persist, then send, then apply, here and nowhere else.
+"""Drives the Raft core: this file alone persists, then sends, then applies.
 
-Runs on an event loop's thread; the disk has a thread of its own. One Ready is under way at a time, and what
-comes meanwhile gathers for the next (group commit). What promises nothing that the disk doesn't hold yet, a
-leader's appends and heartbeats above all, leaves while the disk works: its own acknowledgement counts only
-when the fsync has returned (`Raft.advance`).
+Runs on an event loop's thread; the disk has a thread of its own. One RaftReady is under way at a time, and
+new proposals gather for the next one (group commit). Messages that don't depend on the disk, a leader's
+appends and heartbeats above all, are sent while the disk works: the leader counts its own acknowledgement
+only when the fsync has returned (`Raft.advance`).
 """
 
 import contextlib
@@ -15,48 +15,64 @@ from tank_controller.raft.core import Raft
 from tank_controller.raft.errors import MessageRefusedError, OverloadedError, ProposalRefusedError
 from tank_controller.raft.membership import Change
 from tank_controller.raft.messages import (
-    Entry,
+    Configuration,
     EntryKind,
-    Message,
+    LogEntry,
     NodeId,
-    Ready,
+    RaftMessage,
+    RaftReady,
+    ReadState,
     Snapshot,
 )
-from tank_controller.raft.state import Role
-from tank_controller.raft_node.disk_thread import Disk, DiskWork, Storage
+from tank_controller.raft.snapshots import make
+from tank_controller.raft.state import RaftRole
+from tank_controller.raft_node.disk_thread import DiskWork, DiskWorker, Storage
 from tank_controller.raft_node.figures import RaftFigures
 from tank_controller.raft_node.replay import StorageFullError
-from tank_controller.raft_node.snapshot import SnapshotMaking
-from tank_controller.raft_node.waiting import Done, ReadDone, Result, Waiting
 
+Result = TypeVar("Result")
 ResultOut = TypeVar("ResultOut", covariant=True)
 
 HANGING_ELECTIONS = 4
-"""For so many election timeouts a disk may work on one thing before another controller had better lead: an
-fsync on a busy machine takes seconds now and then, and who leads next knows no broker yet."""
+"""For how many election timeouts a disk may work on one piece before leadership moves: an fsync on a busy
+machine takes seconds now and then, and a new leader has to wait for the brokers."""
 SNAPSHOT_AGAIN_TICKS = 100
-"""How long a full disk is left alone before a snapshot is written there again."""
+"""How many ticks pass before the next attempt to write a snapshot to a full disk."""
+_PIECES_IN_ONE_GO = 2
+"""How many pieces of a snapshot are made at each tick; the state of a small cluster is one piece."""
 
 _log = logging.getLogger("tank.raft")
 
 
+class OutcomeUnknownError(Exception):
+    """Leadership, or the process, ended before the outcome was known: the command may be in the log or not.
+
+    Commands are idempotent: ask the leader again.
+    """
+
+
+Done = Callable[[Result | Exception], None]
+"""Called with the result of `apply`, a ProposalRefusedError (nothing was done), or an OutcomeUnknownError."""
+ReadDone = Callable[[Exception | None], None]
+
+
 class StateMachine(Protocol[ResultOut]):
-    """What the log is for. All calls on the loop's thread."""
+    """The consumer of committed entries. All calls on the loop's thread."""
 
     def apply(self, index: int, data: bytes) -> ResultOut:
-        """One committed command. Indexes rise, with gaps: some entries are Raft's own."""
+        """Applies one committed command. Indexes rise, with gaps where Raft has entries of its own."""
 
     def snapshot(self) -> Iterator[bytes]:
-        """All of it as it is now, in pieces, between which more may be applied. One such at a time."""
+        """The present state in pieces; entries may be applied between the pieces. One snapshot at a time."""
 
     def restore(self, data: bytes) -> None: ...
 
 
-class Transport(Protocol):
-    """The way to the other controllers."""
+class RaftTransport(Protocol):
+    """Sends messages to the other controllers."""
 
-    def send(self, messages: Sequence[Message]) -> None:
-        """May lose, delay, repeat and reorder them; must not wait."""
+    def send(self, messages: Sequence[RaftMessage]) -> None:
+        """May lose, delay, repeat and reorder messages; must not wait."""
 
 
 class RaftDriver(Generic[Result]):
@@ -66,38 +82,36 @@ class RaftDriver(Generic[Result]):
         self,
         raft: Raft,
         storage: Storage,
-        transport: Transport,
+        transport: RaftTransport,
         machine: StateMachine[Result],
-        disk: Disk,
+        disk: DiskWorker,
         on_fatal: Callable[[Exception], None],
     ) -> None:
-        """`on_fatal` gets an error of the disk once, and must end the process: it is never tried again."""
+        """`on_fatal` gets an error of the disk once, and must end the process: no write is tried again."""
         self.raft = raft
         self.failed: str | None = None
-        """Why nothing is taken any more."""
+        """Why the driver has stopped; None while it runs."""
         self.figures = RaftFigures()
         self.applied = 0
-        """The state machine holds everything up to here, and nothing behind it."""
+        """The index of the last entry applied to the state machine."""
         self._storage = storage
         self._transport = transport
         self._machine = machine
         self._disk = DiskWork(disk, self._on_full)
-        """While it works, the core's next Ready and the state machine stand still."""
+        """While the disk works, the core's next RaftReady and the state machine wait."""
         self._on_fatal = on_fatal
-        self._waiting: Waiting[Result] = Waiting()
-        self._making: SnapshotMaking | None = None
-        """A snapshot that isn't on the disk yet."""
+        self._waiting: _Outcomes[Result] = _Outcomes()
+        self._making: _SnapshotMaking | None = None
+        """The snapshot that is being made, or is not on the disk yet."""
         self._no_snapshot_ticks = 0
-        """So long no snapshot is tried: the last one found no room."""
+        """The number of ticks until a snapshot is tried again, because the last one found no room."""
         self._when_stopped: Callable[[], None] | None = None
         self._stopped = False
         self._going = self._again = False
-        """Whether `_go_on` is under way, and whether there may be more for it to do."""
+        """Whether `_go_on` is running, and whether it has to run once more."""
 
     def start(self) -> None:
-        """Brings the state machine to what is known to be committed, and begins: a voter who is alone leads
-        at once. Raises what `restore` raises.
-        """
+        """Restores the snapshot and begins; the only voter leads at once. Raises the errors of `restore`."""
         if self.raft.snapshot is not None:
             self._machine.restore(self.raft.snapshot.data)
             self.applied = self.raft.snapshot.meta.index
@@ -106,30 +120,30 @@ class RaftDriver(Generic[Result]):
 
     @property
     def full(self) -> str | None:
-        """Why nothing can be written at the moment; tried again at each tick."""
+        """Why nothing can be written now; None while there is room. Tried again at each tick."""
         return self._disk.full
 
     @property
     def hangs(self) -> bool:
-        """Its disk has been at one thing for so long that nobody should wait for it."""
+        """Whether the disk has worked on one thing for so long that leadership should move."""
         patience = self.raft.settings.election_ticks * HANGING_ELECTIONS
         return self.full is None and self._disk.busy_ticks >= patience
 
     @property
     def trouble(self) -> str | None:
-        """Why nothing can be changed here at the moment, or any more; None: all is well."""
+        """Why this controller can't commit now; None when all is well."""
         hanging = "its disk has not finished a write for too long: check it" if self.hangs else None
         return self.failed or self.full or hanging
 
     @property
     def idle(self) -> bool:
-        """Everything in the log is applied: what the state says now, it says of the next entry, too."""
+        """Whether all entries are applied: then a check against the state is valid for the next entry."""
         return self.applied == self.raft.log.last_index
 
     @property
     def ready(self) -> bool:
-        """It leads, and its state holds all that was ever committed."""
-        return self.raft.role is Role.LEADER and self.raft.own_term_applied
+        """Whether this controller leads, and its state holds all that was ever committed."""
+        return self.raft.role is RaftRole.LEADER and self.raft.own_term_applied
 
     @property
     def proposals_waiting(self) -> int:
@@ -143,22 +157,18 @@ class RaftDriver(Generic[Result]):
     # --- What others ask for ---
 
     def propose(self, data: bytes, done: Done[Result]) -> None:
-        """`done` is called when the entry is durable at a majority and applied here; or with an error."""
-        try:
-            self._must_run()
-            index, term = self.raft.propose(data)
-        except ProposalRefusedError as error:
-            self.figures.refused_proposals[type(error).__name__] += 1
-            done(error)
-            return
-        self._waiting.proposals[index] = term, done
-        self._go_on()
+        """Proposes a command; `done` is called when it is committed and applied here, or with an error."""
+        self._append(lambda: self.raft.propose(data), done)
 
     def change(self, change: Change, done: Done[Result | None]) -> None:
-        """A step of membership; `done(None)` when it is committed."""
+        """Proposes a membership change; `done(None)` is called when it is committed."""
+        self._append(lambda: self.raft.propose_change(change), done)
+
+    def _append(self, propose: Callable[[], tuple[int, int]], done: Done[Result]) -> None:
+        """Puts an entry into the leader's log; `propose` returns its index and term, or refuses."""
         try:
             self._must_run()
-            index, term = self.raft.propose_change(change)
+            index, term = propose()
         except ProposalRefusedError as error:
             self.figures.refused_proposals[type(error).__name__] += 1
             done(error)
@@ -167,7 +177,7 @@ class RaftDriver(Generic[Result]):
         self._go_on()
 
     def read(self, done: ReadDone) -> None:
-        """`done(None)` when the state machine holds everything that was committed when this was called."""
+        """Calls `done(None)` when the state machine holds all that was committed before this call."""
         try:
             self._must_run()
             self._waiting.reads[self.raft.read()] = done
@@ -178,12 +188,12 @@ class RaftDriver(Generic[Result]):
         self._go_on()
 
     def transfer_leadership(self, target: NodeId) -> None:
-        """ProposalRefusedError. Whether it came to be shows in who leads."""
+        """Asks for a transfer of leadership; `raft.leader` shows its success. Raises ProposalRefusedError."""
         self.raft.transfer_leadership(target)
         self._go_on()
 
-    def receive(self, message: Message) -> None:
-        """From another controller. What is refused is counted and logged; it harms nobody."""
+    def receive(self, message: RaftMessage) -> None:
+        """Takes another controller's message; one that the core refuses is counted, logged and dropped."""
         if self.failed is not None or self._stopped:
             return
         try:
@@ -196,7 +206,7 @@ class RaftDriver(Generic[Result]):
         self._go_on()
 
     def tick(self) -> None:
-        """Time passes."""
+        """One tick of the clock."""
         if self.failed is not None or self._stopped:
             return
         self.raft.tick()
@@ -208,11 +218,11 @@ class RaftDriver(Generic[Result]):
         self._go_on()
 
     def _look_at_the_disk(self) -> None:
-        """A leader whose disk is full, or hangs, decides nothing: others have to, failover waits for it."""
+        """Hands leadership over when the disk is full or hangs, because failover waits for commits."""
         no_room = self.full is not None and self._disk.busy_ticks >= self.raft.settings.election_ticks
         if not no_room and not self.hangs:
             return
-        if self.raft.role is not Role.LEADER:
+        if self.raft.role is not RaftRole.LEADER:
             self._waiting.give_up_proposals("this controller doesn't lead any more")
         elif self.raft.transfer_target is None and (heirs := self.heirs()):
             _log.error("hands leadership over to %s: the disk has not done its work for too long", heirs[0])
@@ -220,20 +230,20 @@ class RaftDriver(Generic[Result]):
                 self.raft.transfer_leadership(heirs[0])
 
     def heirs(self) -> list[NodeId]:
-        """Voters that answer, who has most first; one whose disk is no better is silent once asked."""
+        """The voters that answer, longest log first."""
         voters = self.raft.configuration.voters
         there = [(e.matched, node) for node, e in self.raft.progress.items() if e.active and node in voters]
         return [node for _, node in sorted(there, reverse=True)]
 
     def stop(self, done: Callable[[], None]) -> None:
-        """Ends the log in good order, then calls `done`. Takes nothing any more."""
+        """Ends the log in good order, then calls `done`. All later proposals are refused."""
         assert self._when_stopped is None, "stopped twice"
         self._when_stopped = done
         if self.failed is not None:
             self._disk.close()
             done()
         elif self._disk.waits_for_room:
-            self._stop_without_room()  # not by the next try: no tick may come any more
+            self._stop_without_room()  # at once, because no further tick may come
         else:
             self._go_on()
 
@@ -247,10 +257,10 @@ class RaftDriver(Generic[Result]):
 
     # --- Persist, send, apply ---
 
-    def _go_on(self, persisted: Ready | None = None) -> None:
+    def _go_on(self, persisted: RaftReady | None = None) -> None:
         """Does what the core has ready, until the disk has to work or nothing is left.
 
-        Whoever is told of an outcome may ask for something at once: that waits until this Ready is applied.
+        What a callback proposes waits until this RaftReady is applied.
         """
         self._again = True
         if self._going:
@@ -279,13 +289,13 @@ class RaftDriver(Generic[Result]):
                 self._persist(ready)
             else:
                 self._persisted(ready)
-        if self._waiting.proposals and self.raft.role is not Role.LEADER and self.failed is None:
+        if self._waiting.proposals and self.raft.role is not RaftRole.LEADER and self.failed is None:
             self._waiting.give_up_proposals("this controller doesn't lead any more")
         self._make_a_snapshot()
         if not self._disk.busy and self._when_stopped is not None:
             self._close(self.raft.log.commit)
 
-    def _persist(self, ready: Ready) -> None:
+    def _persist(self, ready: RaftReady) -> None:
         def work() -> None:
             self.figures.timed(lambda: self._storage.persist(ready.hard_state, ready.snapshot, ready.entries))
 
@@ -295,15 +305,15 @@ class RaftDriver(Generic[Result]):
                 return
             self._go_on(ready)
 
-        # On a full disk the Ready stays under way: nothing that depends on it leaves before there is room.
+        # On a full disk the RaftReady stays under way: no message that needs it leaves before there is room.
         self._disk.run(work, then, waits_for_room=True)
 
     def _on_full(self, why: str) -> None:
-        self._waiting.give_up_proposals(why)  # it is written when there is room, but nobody knows when
+        self._waiting.give_up_proposals(why)  # written when there is room: the outcome is unknown
         if self._when_stopped is not None:
             self._stop_without_room()
 
-    def _persisted(self, ready: Ready) -> None:
+    def _persisted(self, ready: RaftReady) -> None:
         self.raft.advance(ready)
         self._transport.send(ready.late)
         if ready.snapshot is not None:
@@ -319,36 +329,36 @@ class RaftDriver(Generic[Result]):
         try:
             self._machine.restore(snapshot.data)
         except Exception as error:
-            self._fail(error)  # of a newer version: the state is that of before, and nothing follows on it
+            self._fail(error)  # a newer version wrote it: no later entry may be applied to the old state
             return
         self.applied = snapshot.meta.index
         self._making = None
 
-    def _apply(self, entry: Entry) -> None:
+    def _apply(self, entry: LogEntry) -> None:
         assert entry.index == self.applied + 1, "entries are applied in order, each once"
         result: Result | Exception | None = None
         if entry.kind is EntryKind.COMMAND:
             try:
                 result = self._machine.apply(entry.index, entry.data)
             except Exception as error:
-                self._fail(error)  # to go on would be to make another state than the others
+                self._fail(error)  # going on would make this state differ from the other controllers'
                 return
         self.applied = entry.index
         self._waiting.applied(entry, result)
 
     def _make_a_snapshot(self) -> None:
-        """A piece at each tick, so that brokers are answered meanwhile: a large one takes a minute."""
+        """Makes a snapshot, some pieces at each tick: a large one takes a minute."""
         if self._disk.busy or self._no_snapshot_ticks or self.failed is not None:
             return
         if self._making is None and self._storage.snapshot_due:
             point = self.raft.snapshot_point()
             assert point[0] == self.applied, "a snapshot is of the state after its entry"
-            self._making = SnapshotMaking(point, self._machine.snapshot())
+            self._making = _SnapshotMaking(point, self._machine.snapshot())
             self._making.go_on()
         if self._making is not None and self._making.whole:
             self._save_snapshot(self._making)
 
-    def _save_snapshot(self, making: SnapshotMaking) -> None:
+    def _save_snapshot(self, making: "_SnapshotMaking") -> None:
         made: list[Snapshot] = []
 
         def work() -> None:
@@ -370,16 +380,16 @@ class RaftDriver(Generic[Result]):
         self._disk.run(work, then)
 
     def _stop_without_room(self) -> None:
-        """The Ready is not kept, and nobody was told of it: a start goes on from before it."""
+        """Stops although the RaftReady under way is not stored: no message that needs it was sent."""
         self._disk.forget_what_waits_for_room()
-        self._close(0)  # what is committed may be in that Ready, in the place of what the disk has
+        self._close(0)  # committed entries of that RaftReady may replace entries on the disk
 
     def _close(self, commit: int) -> None:
-        """`commit`: the disk has what is committed up to there. Less than was written counts for nothing."""
+        """Closes the storage. `commit`: the disk holds all committed entries up to this index, or 0."""
 
         def then(error: Exception | None) -> None:
             if error is not None:
-                _log.error("the log was not ended in good order: %s", error)
+                _log.error("the end of the log was not written (%s): the next start recovers", error)
             self._stopped = True
             self._waiting.give_up("the controller stopped")
             self._disk.close()
@@ -389,10 +399,98 @@ class RaftDriver(Generic[Result]):
         self._disk.run(lambda: self._storage.close(commit), then)
 
     def _fail(self, error: Exception) -> None:
-        """Whatever the disk said, it isn't tried again: nothing is sent or applied from here on."""
+        """Ends the driver's work after an error that must not be tried again."""
         self.failed = str(error)
         _log.critical("the controller has to end: %s", error)
         self._waiting.give_up(self.failed)
         self._on_fatal(error)
         if self._when_stopped is not None:
             self._when_stopped()
+
+
+class _Outcomes(Generic[Result]):
+    """The proposals and reads whose outcome is not known yet."""
+
+    def __init__(self) -> None:
+        self.proposals: dict[int, tuple[int, Done[Result]]] = {}
+        """By index: the entry's term, and the callback. Bounded by the core's uncommitted bytes."""
+        self.reads: dict[int, ReadDone] = {}
+        """The unconfirmed reads, by read id."""
+        self._confirmed: list[tuple[int, ReadDone]] = []
+        """(index, callback): confirmed reads that wait until the index is applied."""
+
+    def applied(self, entry: LogEntry, result: Result | Exception | None) -> None:
+        """Gives the result to the proposal of this entry, where it was made here."""
+        term, done = self.proposals.pop(entry.index, (0, None))
+        if done is None:
+            return
+        if term != entry.term:
+            result = OutcomeUnknownError("another leader has replaced the entry: try again")
+        _guarded(lambda: done(result))  # type: ignore[arg-type] # None is a change's result
+
+    def confirmed(self, read: ReadState) -> None:
+        """Takes the index at which a read may be answered; None: the read has failed."""
+        done = self.reads.pop(read.read_id, None)
+        if done is None:
+            return
+        if read.index is None:
+            _guarded(lambda: done(OutcomeUnknownError("the read was not confirmed: ask again")))
+        else:
+            self._confirmed.append((read.index, done))
+
+    def answer_reads(self, applied: int) -> None:
+        """Answers the confirmed reads up to this applied index."""
+        due = [done for index, done in self._confirmed if index <= applied]
+        if not due:
+            return
+        self._confirmed = [item for item in self._confirmed if item[0] > applied]
+        for done in due:
+            _guarded(lambda: done(None))  # noqa: B023 - called at once
+
+    def give_up_proposals(self, why: str) -> None:
+        """Ends all proposals with an unknown outcome."""
+        proposals, self.proposals = self.proposals, {}
+        for _, done in proposals.values():
+            _guarded(lambda: done(OutcomeUnknownError(f"{why}: ask again")))  # noqa: B023 - called at once
+
+    def give_up(self, why: str) -> None:
+        """Ends all proposals and reads with an unknown outcome."""
+        self.give_up_proposals(why)
+        reads = [*self.reads.values(), *(done for _, done in self._confirmed)]
+        self.reads, self._confirmed = {}, []
+        for done in reads:
+            _guarded(lambda: done(OutcomeUnknownError(f"{why}: ask again")))  # noqa: B023 - called at once
+
+
+class _SnapshotMaking:
+    """A snapshot of the state at one entry; the disk's thread joins its pieces."""
+
+    def __init__(self, point: tuple[int, int, Configuration], pieces: Iterator[bytes]) -> None:
+        """`point`: index, term and configuration of the state."""
+        self._point = point
+        self._pieces = pieces
+        self._made: list[bytes] = []
+        self.whole = False
+        """Whether all pieces are there."""
+
+    def go_on(self) -> None:
+        """Makes some more pieces."""
+        for _ in range(_PIECES_IN_ONE_GO):
+            piece = next(self._pieces, None)
+            if piece is None:
+                self.whole = True
+                return
+            self._made.append(piece)
+
+    def snapshot(self) -> Snapshot:
+        """The joined snapshot; `whole` must be true."""
+        assert self.whole
+        return make(*self._point, b"".join(self._made))
+
+
+def _guarded(call: Callable[[], None]) -> None:
+    """Calls a callback; an exception in it is logged, so that the other callbacks get their outcomes."""
+    try:
+        call()
+    except Exception:
+        _log.exception("a callback failed on its outcome")

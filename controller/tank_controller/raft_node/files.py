@@ -1,4 +1,6 @@
-"""The disk, as the controller's log sees it: few calls, so that tests can put one there that fails."""
+"""The file operations of the controller's log: an interface of few calls, so that tests can inject
+failures.
+"""
 
 import ctypes
 import errno
@@ -8,7 +10,9 @@ from pathlib import Path
 from typing import Protocol
 
 AHEAD_BYTES = 128 * 1024
-"""Room that an open file has for itself: on a full disk topics can still be deleted, thousands of them."""
+"""The bytes that an open file allocates in advance: enough to delete thousands of topics while the disk is
+full.
+"""
 
 _KEEP_SIZE = 1
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -18,10 +22,10 @@ class AppendFile(Protocol):
     """A file that is written at its end. All methods raise OSError as the system does."""
 
     def write(self, data: bytes) -> None:
-        """Writes all of it, or raises; then some of it may be there."""
+        """Writes all of the data, or raises; then the file may have a part of it."""
 
     def sync(self) -> None:
-        """What was written is on the disk when this returns."""
+        """Returns when everything written is on the disk."""
 
     def truncate(self, length: int) -> None:
         """Cuts the file; the next write goes to its new end."""
@@ -30,21 +34,21 @@ class AppendFile(Protocol):
 
 
 class Files(Protocol):
-    """A folder's files."""
+    """The files of a folder."""
 
     def names(self, folder: Path) -> list[str]:
-        """What is in the folder; it is made, durably, when it isn't there, but not those above it."""
+        """The names in the folder. Makes the folder, durably, when it is missing; its parents must exist."""
 
     def make_names_durable(self, folder: Path) -> None:
-        """All files that are in the folder now are in it after a loss of power, too, when this returns."""
+        """Returns when the folder's present names would survive a loss of power."""
 
     def read(self, path: Path) -> bytes: ...
 
     def replace(self, path: Path, content: bytes) -> None:
-        """Puts a file there, or in the place of one: whole or not at all, durable when this returns."""
+        """Creates or replaces a file: completely or not at all, durable when this returns."""
 
     def rewrite(self, path: Path, content: bytes) -> None:
-        """Writes over a file's beginning what it holds already, and cuts the rest; durable when this returns.
+        """Cuts a file down to `content`, which is what it begins with already; durable when this returns.
 
         Takes no room on the disk. A crash in the middle leaves the same bytes.
         """
@@ -67,7 +71,7 @@ class _OsAppendFile:
             self._reserve()
 
     def _reserve(self) -> None:
-        """Where the system can't, or there is no room, writes take what they need when they need it."""
+        """Allocates room in advance. Where that fails, each write allocates its own."""
         start, length = ctypes.c_longlong(self._end), ctypes.c_longlong(AHEAD_BYTES)
         if _libc.fallocate(self._fd, _KEEP_SIZE, start, length) == 0:
             self._reserved = self._end + AHEAD_BYTES
@@ -85,7 +89,7 @@ class _OsAppendFile:
 
 
 class OsFiles:
-    """The operating system's files."""
+    """Files of the operating system."""
 
     def names(self, folder: Path) -> list[str]:
         if not folder.exists():
@@ -108,7 +112,7 @@ class OsFiles:
         try:
             self._write_durably(new, content)
         except OSError:
-            new.unlink(missing_ok=True)  # a full disk gets its room back
+            new.unlink(missing_ok=True)  # the disk is full: frees what the new file took
             raise
         os.rename(new, path)
         self.make_names_durable(path.parent)
@@ -117,7 +121,8 @@ class OsFiles:
         fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
         try:
             _write_all(fd, content)
-            if os.fstat(fd).st_size > len(content):  # else the room behind its end would go, too
+            # a truncate to the same length would free the room allocated behind the end
+            if os.fstat(fd).st_size > len(content):
                 os.ftruncate(fd, len(content))
             os.fsync(fd)
         finally:
@@ -140,7 +145,7 @@ class OsFiles:
 
 
 def machine_boot_id() -> str:
-    """Changes with every start of the machine; empty where the system does not tell."""
+    """The id of this run of the machine, which changes with each boot; empty where the system has none."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
@@ -148,10 +153,10 @@ def machine_boot_id() -> str:
 
 
 def append_durably(file: AppendFile, data: bytes, end: int) -> None:
-    """Writes at the file's end, `end`: all of it is on the disk when this returns.
+    """Writes the data at the file's end, at position `end`: it is on the disk when this returns.
 
-    OSError: nothing of it counts. EIO: what is there is not known any more. No error of fsync may be tried
-    again, whatever its number: the pages may be gone.
+    Raises OSError: then none of the data counts. After EIO the file's content is unknown. A failed fsync must
+    not be tried again: the kernel may have dropped the pages.
     """
     try:
         file.write(data)
@@ -174,11 +179,11 @@ def _write_all(fd: int, data: bytes) -> None:
 
 
 class FolderInUseError(OSError):
-    """Two controllers on one folder; the message says what to do."""
+    """Two controllers use one folder; the message says what to do."""
 
 
 def lock_folder(folder: Path) -> int:
-    """Holds the folder until the process ends, or the descriptor is closed. FolderInUseError."""
+    """Locks the folder until the process ends or the descriptor is closed. Raises FolderInUseError."""
     lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

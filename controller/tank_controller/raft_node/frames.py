@@ -1,10 +1,10 @@
-"""The bytes of the journal's two kinds of files. Pure.
+"""The bytes of the journal's two kinds of files: journal files and snapshot files. Pure.
 
-A journal file: a header (magic, checksum, a random nonce, the first index, the cluster's id), then frames.
-A frame is what one fsync made durable: magic, checksum, length of the payload, count of entries, index of the
+A journal file: a header (magic, checksum, a random nonce, the first index, the cluster's id), then frames. A
+frame is what one fsync made durable: magic, checksum, length of the payload, count of entries, index of the
 first, then each entry with a u32 length before it. A frame of no entries says that the process stopped in
-good order. The next frame is written only when the fsync of the one before has returned: so a bad frame at
-the end was not acknowledged and is cut; one with a good frame behind it is damage: nothing may be cut there.
+good order. The next frame is written only when the fsync of the one before has returned. So a bad frame at
+the end was not acknowledged, and is cut; a bad frame with a good frame behind it is damage, and is not cut.
 The checksum covers the nonce and the frame's position, so that bytes of an older file, or a frame inside of
 an entry, are never taken for one.
 
@@ -28,7 +28,7 @@ _LENGTH = struct.Struct("<I")
 NONCE_BYTES = 8
 
 PUT_BACK = "put the whole data folder back from a backup"
-"""Never the metadata alone: it must not be older than the logs beside it."""
+"""For users: not the metadata alone, because it must not be older than the logs of the brokers."""
 
 
 class JournalError(Exception):
@@ -36,44 +36,44 @@ class JournalError(Exception):
 
 
 class JournalDamagedError(JournalError):
-    """Bytes that were once right are not any more."""
+    """Bytes on the disk have changed since they were written."""
 
 
 @dataclass(slots=True, frozen=True)
 class JournalHeader:
-    """Of one journal file."""
+    """The header of a journal file."""
 
     cluster_id: str
     nonce: bytes
     first: int
-    """The index of the first entry that goes into this file."""
+    """The index of the first entry in this file."""
     length: int
-    """Of the header, in bytes."""
+    """The size of the header in bytes."""
 
 
 @dataclass(slots=True, frozen=True)
 class Frame:
-    """What one fsync made durable."""
+    """The entries that one fsync made durable."""
 
     first: int
     entries: list[bytes]
     end: int
-    """The position behind it."""
+    """The position behind the frame."""
 
 
 @dataclass(slots=True)
 class Scan:
-    """A journal file's frames."""
+    """The frames of a journal file."""
 
     frames: list[Frame]
     good_end: int
-    """The position behind the last good frame; what is behind it is a torn write."""
+    """The position behind the last good frame; bytes behind it are a torn write."""
     stopped_in_order: bool
-    """The last frame says so."""
+    """Whether the last frame says that the process stopped in good order."""
 
 
 def journal_header(cluster_id: str, nonce: bytes, first: int) -> bytes:
-    """The bytes a journal file begins with."""
+    """The bytes that a journal file begins with."""
     assert len(nonce) == NONCE_BYTES
     name = cluster_id.encode()
     rest = _JOURNAL_HEADER.pack(_JOURNAL_MAGIC, 0, nonce, first, len(name))[12:] + name
@@ -81,7 +81,7 @@ def journal_header(cluster_id: str, nonce: bytes, first: int) -> bytes:
 
 
 def read_journal_header(data: bytes) -> JournalHeader:
-    """Reads it back. JournalDamagedError."""
+    """Reads a journal file's header. Raises JournalDamagedError."""
     if len(data) >= _JOURNAL_HEADER.size:
         magic, crc, nonce, first, name_length = _JOURNAL_HEADER.unpack_from(data)
         end = _JOURNAL_HEADER.size + name_length
@@ -91,20 +91,22 @@ def read_journal_header(data: bytes) -> JournalHeader:
 
 
 def frame(entries: Sequence[bytes], first: int, nonce: bytes, position: int) -> bytes:
-    """The frame of these entries, to be written at this position."""
+    """The frame of these entries, for this position in the file."""
     payload = b"".join(part for entry in entries for part in (_LENGTH.pack(len(entry)), entry))
     checked = _FRAME_CHECKED.pack(len(payload), len(entries), first)
     return _FRAME_MAGIC + _LENGTH.pack(_frame_crc(nonce, position, checked, payload)) + checked + payload
 
 
 def scan(data: bytes, header: JournalHeader) -> Scan:
-    """All frames of a file. JournalDamagedError when a bad one has a good one behind it."""
+    """Reads all frames of a file. Raises JournalDamagedError for a bad frame with a good one behind it."""
     found = Scan([], header.length, False)
     while found.good_end < len(data):
         read = _read_frame(data, found.good_end, header.nonce)
         if read is None:
             if _good_frame_behind(data, found.good_end, header.nonce):
-                raise JournalDamagedError(f"at byte {found.good_end} it is not what was written")
+                raise JournalDamagedError(
+                    f"its bytes from position {found.good_end} on have changed since they were written"
+                )
             break
         found.frames.append(read)
         found.good_end = read.end
@@ -113,10 +115,11 @@ def scan(data: bytes, header: JournalHeader) -> Scan:
 
 
 def may_be_torn(data: bytes, position: int, nonce: bytes) -> bool:
-    """Whether what stands behind the last good frame may be the beginning of one that a killed process wrote.
+    """Whether the bytes behind the last good frame may be the beginning of a frame that a killed process
+    wrote.
 
-    Of a machine that has run on: what a process wrote is what is read, so a torn frame is its own beginning,
-    byte for byte. A frame that is there in its whole length, and not what was written, was changed since.
+    For a machine that has run on since: written bytes are read back unchanged, so a torn frame is exactly the
+    beginning of a frame. A bad frame of full length was changed on the disk.
     """
     start = position + _FRAME.size
     if start > len(data):
@@ -124,7 +127,7 @@ def may_be_torn(data: bytes, position: int, nonce: bytes) -> bool:
     magic, crc, length, count, first = _FRAME.unpack_from(data, position)
     if magic != _FRAME_MAGIC or start + length <= len(data):
         return False
-    # Or its length was changed: then it is whole with the length that it has.
+    # Or the frame's length field was changed: then the frame is whole if its length is that of the bytes.
     payload = data[start:]
     return bool(crc != _frame_crc(nonce, position, _FRAME_CHECKED.pack(len(payload), count, first), payload))
 
@@ -163,17 +166,17 @@ def _frame_crc(nonce: bytes, position: int, checked: bytes, payload: bytes) -> i
 
 
 def snapshot_file(cluster_id: str, index: int, state: bytes) -> bytes:
-    """A snapshot file's bytes."""
+    """The bytes of a snapshot file."""
     name = cluster_id.encode()
     rest = _SNAPSHOT_HEADER.pack(_SNAPSHOT_MAGIC, 0, index, len(name))[12:] + name + state
     return _SNAPSHOT_MAGIC + _LENGTH.pack(crc32.iscsi(rest)) + rest
 
 
 def read_snapshot_file(data: bytes) -> tuple[str, int, bytes]:
-    """(cluster id, index, state). JournalDamagedError."""
+    """Reads a snapshot file: (cluster id, index, state). Raises JournalDamagedError."""
     if len(data) >= _SNAPSHOT_HEADER.size:
         magic, crc, index, name_length = _SNAPSHOT_HEADER.unpack_from(data)
         end = _SNAPSHOT_HEADER.size + name_length
         if magic == _SNAPSHOT_MAGIC and end <= len(data) and crc == crc32.iscsi(data[12:]):
             return data[_SNAPSHOT_HEADER.size : end].decode(), index, data[end:]
-    raise JournalDamagedError("it is not a whole snapshot")
+    raise JournalDamagedError("its content is not a complete snapshot")

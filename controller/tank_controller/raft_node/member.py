@@ -1,7 +1,7 @@
-"""What a controller is beside Raft's core: who may join, who is who, where the leader is. No I/O.
+"""A controller as a member of its group: joins, identities, and the leader's address. No I/O.
 
-An emptied controller goes on asking to be added until it votes, and no other disk of its ordinal is a member:
-a leader that changes in between would leave it a learner for ever.
+An emptied controller asks again and again to be added, until it votes and no earlier disk of its ordinal is a
+member: after a change of leader, the next leader must go on where the last one stopped.
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,19 +9,19 @@ from collections.abc import Iterable, Mapping
 from tank_controller.raft.birth import Founding
 from tank_controller.raft.core import Raft
 from tank_controller.raft.errors import ChangeRefusedError, NotLeaderError
-from tank_controller.raft.membership import Change, ChangeKind
+from tank_controller.raft.membership import Change, MembershipChangeKind
 from tank_controller.raft.messages import Configuration, EntryKind, NodeId
-from tank_controller.raft.state import Role
+from tank_controller.raft.state import RaftRole
 from tank_controller.raft_node.driver import RaftDriver
-from tank_controller.state.outcome import Outcome
+from tank_controller.state.outcome import CommandOutcome
 from tank_protos.generated import control_pb2 as pb
 
 
-class Member:
-    """One controller of a cluster, as the others see it."""
+class RaftMember:
+    """One controller of a cluster, as the other controllers see it."""
 
-    def __init__(self, driver: RaftDriver[Outcome], addresses: Mapping[int, str]) -> None:
-        """host:port of all controllers, by ordinal, this one among them."""
+    def __init__(self, driver: RaftDriver[CommandOutcome], addresses: Mapping[int, str]) -> None:
+        """`addresses`: host:port of all controllers, by ordinal, this one among them."""
         self.driver = driver
         self.addresses = addresses
 
@@ -30,18 +30,20 @@ class Member:
         return self.driver.raft
 
     def leader_address(self) -> str:
-        """host:port; empty when nobody knows who leads."""
+        """The leader's host:port; empty when no leader is known."""
         leader = self.raft.leader
         return "" if leader is None else self.addresses.get(leader.ordinal, "")
 
     def is_missing(self, node: NodeId) -> bool:
-        """Whether it doesn't vote yet, or the disk that its ordinal had before still counts."""
+        """Whether the node doesn't vote yet, or an earlier disk of its ordinal is still a member."""
         configuration = self.raft.configuration
         same = [member for member in configuration.members if member.ordinal == node.ordinal]
         return node not in configuration.voters or same != [node]
 
     def identify(self, request: pb.IdentifyRequest) -> pb.IdentifyAnswer:
-        """To another controller's question; the founding document for a disk that it names."""
+        """Answers another controller's IdentityQuestion; with the founding document if it names the asker's
+        disk.
+        """
         asker = NodeId(request.asker.ordinal, request.asker.disk)
         raft = self.raft
         founding = self._founding()
@@ -57,7 +59,7 @@ class Member:
         )
 
     def is_removed(self, answers: Iterable[pb.IdentifyAnswer | None]) -> bool:
-        """Whether this one was taken out of its cluster, by what the others say: nobody sends it that."""
+        """Whether the other members' answers show that this controller was removed from the cluster."""
         log = self.raft.log
         later = (
             each
@@ -68,16 +70,16 @@ class Member:
         return last is not None and not last.asker_is_member
 
     def _founding(self) -> Founding | None:
-        """As long as the log has it."""
+        """The founding document; None when the log has dropped it."""
         log = self.raft.log
         if log.base_index > 0 or not log.entries or log.entries[0].kind is not EntryKind.CONFIGURATION:
             return None
         return Founding(self.raft.cluster_id, Configuration.decode(log.entries[0].data))
 
     def join(self, node: NodeId) -> pb.JoinAnswer:
-        """The leader's next step to bring in one that asks; it asks again until it is in."""
+        """Takes the leader's next step to add a node that asks; the node asks again until it is a voter."""
         raft = self.raft
-        if raft.role is not Role.LEADER:
+        if raft.role is not RaftRole.LEADER:
             return pb.JoinAnswer(not_leader=pb.NotLeader(leader=self.leader_address()))
         if node.ordinal not in self.addresses:
             return pb.JoinAnswer(
@@ -97,44 +99,49 @@ class Member:
         configuration = self.raft.configuration
         if node in configuration.voters:
             old = next(m for m in configuration.members if m.ordinal == node.ordinal and m != node)
-            return Change(ChangeKind.REMOVE, old)
+            return Change(MembershipChangeKind.REMOVE, old)
         if node in configuration.learners:
-            return Change(ChangeKind.PROMOTE, node)
-        return Change(ChangeKind.ADD_LEARNER, node)
+            return Change(MembershipChangeKind.PROMOTE, node)
+        return Change(MembershipChangeKind.ADD_LEARNER, node)
 
     def meant(self, ordinal: int, disk: bytes) -> NodeId:
-        """The member of this ordinal; the disk may be left out where there is one. ChangeRefusedError."""
+        """The member of this ordinal; `disk` may be empty when the ordinal has one member. Raises
+        ChangeRefusedError.
+        """
         members = self.raft.configuration.members
         found = [node for node in members if node.ordinal == ordinal and disk in (b"", node.disk)]
         if not found:
             raise ChangeRefusedError(f"controller {ordinal} is no member")
         if len(found) > 1:
             disks = " and ".join(node.disk.hex() for node in found)
-            raise ChangeRefusedError(f"controller {ordinal} is there with the disks {disks}: say which one")
+            raise ChangeRefusedError(
+                f"controller {ordinal} is a member with several disks, {disks}: name one of them"
+            )
         return found[0]
 
     def leads(self) -> bool:
-        """Whether this controller leads, and its state is complete."""
+        """Whether this controller leads, and its state holds all that was committed."""
         return self.driver.ready
 
     def heirs(self) -> list[NodeId]:
-        """Who could lead after this leader, the best first: voters that are there, who has most before."""
+        """The voters that could lead next: those that answer, longest log first."""
         return self.driver.heirs()
 
     def ids(self) -> tuple[NodeId, ...]:
-        """Of all members, this one among them; learners, too."""
+        """The ids of all members, this one and learners among them."""
         return tuple(self.raft.configuration.members)
 
     def behind(self, level: int) -> list[int]:
         """Controllers, by ordinal, whose process has not said to this leader that it knows a feature level;
-        learners, too. The leader knows for itself."""
+        learners, too. The leader itself is not listed.
+        """
         raft = self.raft
         others = (node for node in raft.configuration.members if node != raft.own)
         known = {node for node, each in raft.progress.items() if each.max_level >= level}
         return sorted(node.ordinal for node in others if node not in known)
 
     def describe(self, problem: str) -> pb.ControllersDescription:
-        """For people."""
+        """The members and their progress, for operators. `problem`: why this controller takes no commands."""
         raft = self.raft
         configuration = raft.configuration
         return pb.ControllersDescription(

@@ -1,4 +1,4 @@
-"""The way to the other controllers: one gRPC channel and one stream of Raft's messages to each."""
+"""Connections to the other controllers: one gRPC channel, and one stream of Raft messages, to each."""
 
 import asyncio
 import contextlib
@@ -11,49 +11,58 @@ import grpc
 import grpc.aio
 
 from tank_controller.limits import MAX_CONTROLLERS
-from tank_controller.raft.messages import Message, NodeId
+from tank_controller.raft.messages import NodeId, RaftMessage
 from tank_controller.raft_node import wire
 from tank_protos.call_proof import NO_PROOF, ProvenCalls
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.generated.control_pb2_grpc import ControllersStub
+from tank_protos.grpc_channel import channel as channel_to
 
 MAX_MESSAGE_BYTES = 32 * 1024 * 1024
-"""Of brokers' streams and Admin; Raft's own messages stay below 4 MiB (raft.settings)."""
+"""The greatest message of brokers' streams and Admin; Raft's own messages stay below 4 MiB
+(raft.settings).
+"""
 CHANNEL_OPTIONS = (
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.keepalive_time_ms", 1000),
     ("grpc.keepalive_timeout_ms", 2000),
-    # For a ping's answer gRPC 1.85 waits as long as this says, 60 s by default, whatever the one above says.
+    # How long gRPC 1.85 waits for the answer to a ping, 60 s by default; the option above doesn't change it.
     ("grpc.http2.ping_timeout_ms", 2000),
     ("grpc.keepalive_permit_without_calls", 0),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.min_reconnect_backoff_ms", 50),
     ("grpc.initial_reconnect_backoff_ms", 50),
     ("grpc.max_reconnect_backoff_ms", 500),
-    # A pod that comes back has another address under its name: gRPC would look it up again after 30 s only.
+    # A restarted pod has another address under its name, which gRPC looks up again only after 30 s by
+    # default.
     ("grpc.dns_min_time_between_resolutions_ms", 250),
-    # A channel that is not used keeps the last addresses of its name, for the time that the name service is
-    # away: gRPC would forget them after 30 min.
+    # An unused channel keeps the last addresses of its name, for times in which the name service is away;
+    # gRPC would forget them after 30 min.
     ("grpc.client_idle_timeout_ms", 2**31 - 1),
-    ("grpc.enable_http_proxy", 0),  # controllers are neighbours
-    ("grpc.use_local_subchannel_pool", 1),  # else a new channel inherits an old one's waiting time
+    ("grpc.enable_http_proxy", 0),  # controllers share a network: no proxy is between them
+    ("grpc.use_local_subchannel_pool", 1),  # otherwise a new channel inherits the backoff of an old one
 )
 SERVER_OPTIONS = (
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 500),
     ("grpc.http2.max_ping_strikes", 0),
-    ("grpc.so_reuseport", 0),  # a port that another process has is an error
+    ("grpc.so_reuseport", 0),  # so that a port in use is an error
 )
 MAX_QUEUED = 1024
-"""Messages to one controller. The oldest are lost when it is away: Raft sends again what matters."""
+"""How many messages to one controller wait; beyond it the oldest are dropped, and Raft sends again what
+matters.
+"""
 KEPT_S = 0.5
-"""A message waits so long for a stream that takes it: some attempts, and less than an election timeout, at
-which a hand-over is given up and who asked for votes asks anew."""
+"""How long a message waits for a stream: long enough for some attempts to connect, and less than an election
+timeout, after which Raft gives up a transfer of leadership and asks for votes again.
+"""
 BACKOFF_S = 0.1
 STEADY_S = 1.0
-"""A stream that breaks after so long is told of; one that never comes to last so long is told of once."""
+"""A stream that lasted so long is logged when it breaks; of shorter ones in a row only the first is
+logged.
+"""
 MESSAGES = "/tank.control.Controllers/Messages"
 ASK_S = 1.0
 """How long a question to another controller may take."""
@@ -63,14 +72,14 @@ _log = logging.getLogger("tank.controller")
 
 
 class Peers:
-    """Implements `tank_controller.raft_node.driver.Transport`. All calls on the event loop."""
+    """Implements `tank_controller.raft_node.driver.RaftTransport`. All calls on the event loop's thread."""
 
     def __init__(self, addresses: Mapping[int, str], own: int) -> None:
-        """host:port of all, by ordinal; this one's."""
+        """`addresses`: host:port of all controllers, by ordinal. `own`: this controller's ordinal."""
         self._addresses = addresses
         self._own = own
         self.prover = NO_PROOF
-        """Set before the first call."""
+        """The receiver of messages; set before the first call."""
         self._lines = {
             ordinal: _PeerLine(ordinal, addresses[ordinal], self)
             for ordinal in sorted(addresses)
@@ -84,28 +93,29 @@ class Peers:
 
     async def stop(self) -> None:
         """Ends all streams."""
-        self._addresses = {}  # what is sent meanwhile makes no new ones
+        self._addresses = {}  # messages sent meanwhile open no new streams
         for line in self._lines.values():
             await line.stop()
 
-    def send(self, messages: Sequence[Message]) -> None:
-        """As Transport; what is for a controller without an address is lost."""
+    def send(self, messages: Sequence[RaftMessage]) -> None:
+        """As RaftTransport.send; messages for a controller without an address are dropped."""
         for message in messages:
             line = self._lines.get(message.target.ordinal) or self._line_to(message.target.ordinal)
             if line is not None:
                 line.put(message)
 
     def _line_to(self, ordinal: int) -> "_PeerLine | None":
-        """To one that came to the group after this one was told of the others."""
+        """Adds a stream to a member that joined the group after this process began."""
         address = self._addresses.get(ordinal)
-        if address is None or ordinal == self._own:  # the disk that it had before may be a member still
+        # a message to this ordinal: its earlier disk may still be a member
+        if address is None or ordinal == self._own:
             return None
         line = self._lines[ordinal] = _PeerLine(ordinal, address, self)
         line.start()
         return line
 
     def know(self, ordinals: Iterable[int]) -> None:
-        """Asks these as well, of whom it was not told when it was made."""
+        """Adds controllers that were not configured when this process began."""
         for ordinal in ordinals:
             if ordinal not in self._lines:
                 self._line_to(ordinal)
@@ -116,11 +126,11 @@ class Peers:
         return line is not None and line.connected
 
     def ordinals(self) -> list[int]:
-        """Of the others."""
+        """The ordinals of the other controllers."""
         return list(self._lines)
 
     async def identify(self, request: pb.IdentifyRequest) -> list[pb.IdentifyAnswer | None]:
-        """What all the others answer; None: it can't be reached."""
+        """The answers of all other controllers; None for one that can't be reached."""
         return await asyncio.gather(*(self._identify(line, request) for line in self._lines.values()))
 
     async def _identify(self, line: "_PeerLine", request: pb.IdentifyRequest) -> pb.IdentifyAnswer | None:
@@ -139,10 +149,11 @@ class Peers:
         return said is not None and said.answerer.disk == target.disk
 
     async def ask_to_be_added(self, request: pb.JoinRequest) -> list[str]:
-        """Asks all the others, and whom they name as the leader: that may be one that came later than this
-        one was told of the others. What was said by who refused it."""
+        """Asks all other controllers to add this one, and the leader that they name, which may have joined
+        later. Returns the reasons of those that refused.
+        """
         asked, refusals = self.ordinals(), []
-        for ordinal in asked:  # it grows
+        for ordinal in asked:  # the list grows in the loop
             answer = await self._join(ordinal, request)
             if answer is None:
                 continue
@@ -154,7 +165,7 @@ class Peers:
         return refusals
 
     def _ordinal_at(self, address: str) -> int | None:
-        """Of another controller; None: there is none at host:port."""
+        """The ordinal of the other controller at host:port; None: there is none."""
         others = (ordinal for ordinal in range(MAX_CONTROLLERS) if ordinal != self._own)
         return next((each for each in others if self._addresses.get(each) == address), None)
 
@@ -174,8 +185,8 @@ class _PeerLine:
         self._calls: ProvenCalls | None = None
         self._ordinal = ordinal
         self._address = address
-        self._queue: deque[tuple[float, Message]] = deque(maxlen=MAX_QUEUED)
-        """What is not written yet, each with the loop's time when it was put in."""
+        self._queue: deque[tuple[float, RaftMessage]] = deque(maxlen=MAX_QUEUED)
+        """Messages that are not written yet, each with the loop's time when it was put in."""
         self._filled = asyncio.Event()
         """Set while something may be in the queue."""
         self._channel: grpc.aio.Channel | None = None
@@ -199,16 +210,16 @@ class _PeerLine:
         return self._writes_since_s is not None
 
     def stub(self) -> ControllersStub:
-        """Over the one channel to this controller."""
+        """A stub on the one channel to this controller."""
         return ControllersStub(self._proven())
 
     def _proven(self) -> ProvenCalls:
         if self._calls is None:
-            self._channel = grpc.aio.insecure_channel(self._address, options=CHANNEL_OPTIONS)
+            self._channel = channel_to(self._address, CHANNEL_OPTIONS)
             self._calls = ProvenCalls(self._channel, self._peers.prover, self._ordinal)
         return self._calls
 
-    def put(self, message: Message) -> None:
+    def put(self, message: RaftMessage) -> None:
         self._queue.append((asyncio.get_running_loop().time(), message))
         self._filled.set()
 
@@ -228,7 +239,9 @@ class _PeerLine:
             await asyncio.sleep(BACKOFF_S)
 
     async def _carry(self) -> str:
-        """One stream, from its beginning to its end. Why it ended; empty: the other side has stopped."""
+        """Runs one stream from its beginning to its end. Returns why it ended; empty: the other controller
+        has stopped.
+        """
         self._writes_since_s = None
         try:
             metadata = await self._proven().proofs.metadata(MESSAGES)
@@ -242,18 +255,19 @@ class _PeerLine:
         except grpc.aio.AioRpcError as error:
             why = error.details() or error.code().name
         except asyncio.CancelledError:
-            why = "the stream was given up"  # or this task is to end
+            why = "the stream was given up"  # or this task was cancelled
         finally:
             writing.cancel()
-        # gRPC may have made an end of the stream of it.
+        # gRPC may turn a cancelled task into the end of the stream.
         if (task := asyncio.current_task()) is not None and task.cancelling():
             raise asyncio.CancelledError
         return why
 
     async def _write(self, call: "_Call") -> None:
-        """All that is put in. A message stays in the queue until it is written: one that asks for an election
-        must not be lost to an attempt to connect. And nothing waits behind an ended stream and takes what is
-        for the next one, as gRPC's own reader of a generator does."""
+        """Writes all messages that are put in. A message stays in the queue until it is written, so that a
+        failed attempt to connect loses none. Not a generator that gRPC reads: that one would take a message
+        for a stream that has ended.
+        """
         try:
             while True:
                 while self._queue:
@@ -268,12 +282,14 @@ class _PeerLine:
                 self._filled.clear()
                 await self._filled.wait()
         except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
-            pass  # who waits for the call's end learns why
+            pass  # the code that waits for the call's end gets the reason
         finally:
-            call.cancel()  # no stream stays open to which nobody writes
+            call.cancel()  # a stream must not stay open without a writer
 
-    def _encoded(self, message: Message) -> pb.RaftMessage | None:
-        """None: it can't be written, by a fault of ours; it is lost, and no other with it."""
+    def _encoded(self, message: RaftMessage) -> pb.RaftMessage | None:
+        """The message as bytes; None: it can't be encoded, by a fault of ours. Only this message is lost
+        then.
+        """
         try:
             return wire.encode(message)
         except Exception:

@@ -1,4 +1,4 @@
-"""Controllers' addresses, where they are pods of one StatefulSet: by their numbers. Pure."""
+"""Addresses of controllers that are pods of one StatefulSet, derived from their ordinals. Pure."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -7,13 +7,13 @@ from tank_controller.limits import MAX_CONTROLLERS
 
 
 class PodAddresses(Mapping[int, str]):
-    """host:port of controllers by ordinal: those that are named, and any other pod's of the same StatefulSet.
+    """host:port by ordinal: of the controllers that are named, and of any other pod of the same StatefulSet.
 
-    It iterates over those that are named, and this one.
+    Iterates over the named controllers and this one.
     """
 
     def __init__(self, named: Mapping[int, str], own: int) -> None:
-        """ValueError when the addresses are not those of one StatefulSet's pods."""
+        """Raises ValueError when the addresses are not those of one StatefulSet's pods."""
         made = {_parts(ordinal, address) for ordinal, address in named.items()}
         if len(made) != 1 or ("", "") in made:
             raise ValueError(
@@ -23,7 +23,7 @@ class PodAddresses(Mapping[int, str]):
         self._known = sorted({*named, own})
 
     def __getitem__(self, ordinal: int) -> str:
-        """KeyError for one that is not to be."""
+        """Raises KeyError for an ordinal that no pod can have."""
         if not 0 <= ordinal < MAX_CONTROLLERS and ordinal not in self._known:
             raise KeyError(ordinal)
         return f"{self._before}{ordinal}{self._after}"

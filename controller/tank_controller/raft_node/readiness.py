@@ -1,9 +1,9 @@
-"""Whether a controller that started takes part in its group again. Pure.
+"""Whether a controller that has started takes part in its group again. Pure.
 
-A roll replaces one pod after the other, the next when the last is ready. So a controller is ready only when
-it has heard from a leader, can reach it, and has applied what was committed then: one that can't, by a wrong
-address or a DNS that is down, must stop the roll at itself. Once it was ready it stays so: where no
-controller leads, taking them all out of service would help no client.
+A rolling update replaces one pod after the other, each when the last one is ready. So a controller becomes
+ready only when it has heard from a leader, can reach the leader, and has applied what was committed then: a
+wrong address or a failed DNS must stop the update at the first pod. Once ready it stays ready: without a
+leader, taking all controllers out of service would help no client.
 """
 
 import logging
@@ -17,7 +17,7 @@ HOLDS_VOTE: Final = (
     "back, and too few have answered; start them, or see that it reaches them"
 )
 SAID_AFTER_TICKS: Final = 60
-"""Three seconds without a leader are no election any more, and are logged."""
+"""Three seconds without a leader are longer than an election, and are logged."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -25,60 +25,62 @@ class Sight:
     """What a controller knows of the group's leader, at one moment."""
 
     leads: bool
-    """It is the leader itself, and takes commands."""
+    """This controller leads, and takes commands."""
     leader: str
-    """The leader's address; empty: it knows of none."""
+    """The leader's address; empty: none is known."""
     reached: bool
-    """What it sends to the leader arrives there."""
+    """Whether messages from this controller arrive at the leader."""
     commit_index: int
     applied_index: int
     holds_vote: bool = False
-    """Its disk may be an older one than it was: it votes when enough others have said how far they are."""
+    """Whether the disk may be an older copy of itself: the controller votes when enough others have said
+    where their logs end.
+    """
 
 
 class Readiness:
-    """One process' of a controller."""
+    """The readiness of one controller process."""
 
     def __init__(self) -> None:
         self._joined = False
         self._goal: int | None = None
-        """What was committed when a leader was first heard and reached; None: none was yet."""
+        """The commit index when a leader was first heard and reached; None: not yet."""
         self._sight = Sight(False, "", False, 0, 0)
         self._ticks_without = 0
 
     @property
     def waits_for(self) -> str:
-        """Why it is not ready yet; empty: it takes part."""
+        """Why the controller is not ready yet; empty: it is ready."""
         if self._joined:
             return ""
         if not self._sight.leader and self._sight.holds_vote:
             return HOLDS_VOTE
         if not self._sight.leader:
             return (
-                "it has heard from no controller that leads since it started: the others must run, and reach "
-                "it at its address"
+                "it has heard from no controller that leads since it started: start the others, and see that "
+                "they reach this one at its address"
             )
         if self._goal is None:
             return (
-                f"it hears from the controller that leads, and can't reach it at {self._sight.leader}: check "
+                f"it hears from the leading controller, but can't reach it at {self._sight.leader}: check "
                 "the addresses in --cluster, and that their names are found"
             )
         return f"it has applied entry {self._sight.applied_index} of {self._goal}"
 
     @property
     def notice(self) -> str:
-        """What is wrong with the group while it is ready itself; empty: nothing is."""
+        """What is wrong with the group while this controller is ready; empty: nothing."""
         if not self._joined or self.knows_leader:
             return ""
         return "no controller leads: more than half of the controllers must run, and reach each other"
 
     @property
     def knows_leader(self) -> bool:
-        """Whether it leads, or has heard from the one that does."""
+        """Whether this controller leads, or has heard from the leader."""
         return self._sight.leads or bool(self._sight.leader)
 
     def look(self, sight: Sight) -> None:
-        """Call it at every tick."""
+        """Takes what the controller knows now. Called at every tick."""
         self._sight = sight
         if not self._joined:
             self._join(sight)

@@ -1,7 +1,7 @@
 """The bytes of Raft's files, in the journal's frames (`frames`): a frame is one fsync. Pure.
 
-Records, each with its kind before it: where a segment begins, the hard state, an entry. An entry cuts
-whatever was stored from its index on: so a truncation is as durable as the frame that brings it.
+A record begins with its kind: a segment's base, the hard state, or an entry. An entry replaces all entries
+stored from its index on, so a truncation is as durable as the frame of that entry.
 """
 
 import struct
@@ -10,9 +10,9 @@ from enum import IntEnum
 
 from tank_controller.raft.messages import (
     Configuration,
-    Entry,
     EntryKind,
     HardState,
+    LogEntry,
     NodeId,
     Snapshot,
 )
@@ -26,7 +26,7 @@ _SNAPSHOT = struct.Struct("<QBI")
 
 
 class RecordKind(IntEnum):
-    """What a record is."""
+    """The kinds of records."""
 
     BASE = 1
     HARD_STATE = 2
@@ -35,20 +35,22 @@ class RecordKind(IntEnum):
 
 @dataclass(slots=True, frozen=True)
 class Base:
-    """A segment's first record: what came before it."""
+    """A segment's first record: the index, term and configuration before it."""
 
     index: int = 0
     term: int = 0
     configuration: Configuration = field(default_factory=Configuration)
     installed: bool = False
-    """A snapshot from the leader is before it: what older segments hold doesn't count any more."""
+    """Whether a snapshot from the leader is before this segment, so that older segments don't count
+    any more.
+    """
 
 
-Record = Base | HardState | Entry
+Record = Base | HardState | LogEntry
 
 
 def encode(record: Record) -> bytes:
-    """A record's bytes."""
+    """Returns the record's bytes."""
     match record:
         case Base(index, term, configuration, installed):
             return _BASE.pack(RecordKind.BASE, index, term, installed) + configuration.encode()
@@ -57,12 +59,14 @@ def encode(record: Record) -> bytes:
             return (
                 _HARD.pack(RecordKind.HARD_STATE, term, commit, vote is not None, ordinal, len(disk)) + disk
             )
-        case Entry(index, term, kind, data):
+        case LogEntry(index, term, kind, data):
             return _ENTRY.pack(RecordKind.ENTRY, index, term, kind) + data
 
 
 def decode(data: bytes) -> Record:
-    """Reads it back. JournalDamagedError: the frame's checksum was right, but not what is in it."""
+    """Reads a record. Raises JournalDamagedError for bytes that are no record although the frame's checksum
+    is right.
+    """
     try:
         match RecordKind(data[0]):
             case RecordKind.BASE:
@@ -75,13 +79,15 @@ def decode(data: bytes) -> Record:
                 return HardState(term, NodeId(ordinal, data[_HARD.size :]) if voted else None, commit)
             case RecordKind.ENTRY:
                 _, index, term, kind = _ENTRY.unpack_from(data)
-                return Entry(index, term, EntryKind(kind), data[_ENTRY.size :])
+                return LogEntry(index, term, EntryKind(kind), data[_ENTRY.size :])
     except (ValueError, IndexError, struct.error) as error:
-        raise JournalDamagedError(f"a record can't be read ({error}): was it a newer version's?") from error
+        raise JournalDamagedError(
+            f"a record can't be read ({error}): perhaps a newer version wrote it"
+        ) from error
 
 
 def encode_snapshot(cluster_id: str, snapshot: Snapshot, *, installed: bool) -> bytes:
-    """A snapshot file's bytes."""
+    """Returns a snapshot file's bytes. `installed`: the snapshot came from a leader."""
     meta = snapshot.meta
     configuration = meta.configuration.encode()
     head = _SNAPSHOT.pack(meta.term, installed, len(configuration)) + configuration
@@ -89,7 +95,9 @@ def encode_snapshot(cluster_id: str, snapshot: Snapshot, *, installed: bool) -> 
 
 
 def decode_snapshot(data: bytes) -> tuple[str, Snapshot, bool]:
-    """(cluster id, snapshot, whether it came from a leader). JournalDamagedError."""
+    """Reads a snapshot file: (cluster id, snapshot, whether it came from a leader). Raises
+    JournalDamagedError.
+    """
     cluster_id, index, state = read_snapshot_file(data)
     try:
         term, installed, length = _SNAPSHOT.unpack_from(state)

@@ -1,9 +1,9 @@
-"""What a controller's segments say, record by record, when they are read back; what may be wrong. Pure."""
+"""Reads a controller's segments record by record at a start, and finds what is wrong with them. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tank_controller.raft.messages import Configuration, Entry, HardState, Snapshot
+from tank_controller.raft.messages import Configuration, HardState, LogEntry, Snapshot
 from tank_controller.raft_node.frames import JournalDamagedError
 from tank_controller.raft_node.records import Base, Record
 
@@ -13,47 +13,47 @@ class RaftStorageError(Exception):
 
 
 class StorageDamagedError(RaftStorageError):
-    """Bytes that were once right are not any more, or files are missing."""
+    """Bytes on the disk have changed since they were written, or files are missing."""
 
 
 class StorageFullError(RaftStorageError):
-    """The disk is full; nothing of this was stored, and the same may be tried again."""
+    """The disk is full; nothing was stored, and the same call may be tried again."""
 
 
 class StorageFailedError(RaftStorageError):
-    """What is on the disk is not known any more: the process has to end, and read it anew."""
+    """The content of the disk is not known any more: the process has to end and read it again."""
 
 
 @dataclass(slots=True, frozen=True)
-class Stored:
-    """What a controller finds of itself."""
+class StoredRaft:
+    """What a controller reads from its disk at a start."""
 
     cluster_id: str
     hard: HardState
     snapshot: Snapshot | None
     base: tuple[int, int, Configuration]
-    entries: list[Entry]
+    entries: list[LogEntry]
     cut_bytes: int
     warnings: list[str]
 
 
 @dataclass(slots=True)
 class Replay:
-    """The segments, read so far, record by record."""
+    """The records of the segments read so far."""
 
     base: Base | None = None
     hard: HardState = field(default_factory=HardState)
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[LogEntry] = field(default_factory=list)
 
     def last(self) -> tuple[int, int]:
-        """(index, term) of the log's end."""
+        """(index, term) of the last entry."""
         assert self.base is not None
         if self.entries:
             return self.entries[-1].index, self.entries[-1].term
         return self.base.index, self.base.term
 
     def term(self, index: int) -> int | None:
-        """Of an entry; None when it isn't there."""
+        """The term of an entry; None when it isn't here."""
         assert self.base is not None
         if index == self.base.index:
             return self.base.term
@@ -61,14 +61,14 @@ class Replay:
         return self.entries[at].term if 0 <= at < len(self.entries) else None
 
     def take(self, record: Record) -> None:
-        """The next record. JournalDamagedError when it doesn't follow."""
+        """Takes the next record. Raises JournalDamagedError when it doesn't follow on the last one."""
         if isinstance(record, Base):
             if self.base is None or record.installed:
                 self.base, self.entries = record, []
             elif self.last() != (record.index, record.term):
                 raise JournalDamagedError(f"entries before {record.index + 1} are missing")
         elif self.base is None:
-            raise JournalDamagedError("it doesn't say where it begins")
+            raise JournalDamagedError("its first record, which says where it begins, is missing")
         elif isinstance(record, HardState):
             self.hard = record
         else:
@@ -79,19 +79,20 @@ class Replay:
 
 
 @dataclass(slots=True)
-class Segment:
+class RaftSegment:
     """A file of the log."""
 
     number: int
     base: int
-    """The end of the log when it was begun."""
+    """The index of the log's last entry when the segment was begun."""
     lowest: int
-    """The first entry that it holds; at or below the base when it cut what was before it, and then the log
-    can't be read from here on without that."""
+    """The first entry in the segment. At or below the base when the segment replaced earlier entries; then
+    the log can't be read from this segment alone.
+    """
 
 
-def needless(segments: Sequence[Segment], kept: int) -> list[Segment]:
-    """The first ones, as many as aren't needed while a snapshot holds everything up to entry `kept`."""
+def needless(segments: Sequence[RaftSegment], kept: int) -> list[RaftSegment]:
+    """The first segments, as many as aren't needed while a snapshot holds everything up to entry `kept`."""
     for at in reversed(range(len(segments))):
         base = segments[at].base
         if base <= kept and all(segment.lowest > base for segment in segments[at:]):
@@ -100,6 +101,6 @@ def needless(segments: Sequence[Segment], kept: int) -> list[Segment]:
 
 
 def numbers_of(names: list[str], suffix: str) -> list[int]:
-    """The numbers in the files' names that end so, rising."""
+    """The numbers in the names of files with this suffix, rising."""
     stems = [name.removesuffix(suffix) for name in names if name.endswith(suffix)]
     return sorted(int(stem) for stem in stems if len(stem) == 20 and stem.isascii() and stem.isdigit())

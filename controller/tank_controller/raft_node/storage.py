@@ -3,9 +3,9 @@
 Folder: `identity` (disk UUID, and the cluster's id from birth on), `boot` (the run of the machine that wrote
 last), `<number>.raft`, numbered without a gap, and `<index>.snapshot`, the newest two. A segment is written
 to until it is full; a frame is one fsync, and the next is written only after it: so a bad frame at the end of
-the last segment is a torn write that was never confirmed, and is cut, which is said. Where the machine has
-run on since, only the beginning of a frame may be that. Anything else that can't be read is damage, and
-nothing is served from it.
+the last segment is a torn write that was never acknowledged; it is cut, with a warning. Where the machine has
+run on since, a torn write can only be the beginning of a frame. All other unreadable bytes are damage, and
+the controller doesn't start.
 """
 
 import errno
@@ -13,36 +13,36 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tank_controller.raft.messages import Configuration, Entry, EntryKind, HardState, Snapshot
+from tank_controller.raft.messages import Configuration, EntryKind, HardState, LogEntry, Snapshot
 from tank_controller.raft_node import frames as fmt
 from tank_controller.raft_node import records
 from tank_controller.raft_node.files import AppendFile, Files, OsFiles, append_durably
 from tank_controller.raft_node.frames import JournalDamagedError
 from tank_controller.raft_node.records import Base
 from tank_controller.raft_node.replay import (
+    RaftSegment,
     RaftStorageError,
     Replay,
-    Segment,
     StorageDamagedError,
     StorageFailedError,
     StorageFullError,
-    Stored,
+    StoredRaft,
     needless,
     numbers_of,
 )
 
 SEGMENT_BYTES = 16 * 1024 * 1024
 MIN_SNAPSHOT_AFTER_BYTES = 1024 * 1024
-"""A snapshot is due when the log has grown past this and past the last snapshot."""
+"""A snapshot is due when the log has grown by more bytes than this, and than the last snapshot has."""
 UUID_BYTES = 16
 _IDENTITY = "identity"
 _BOOT = "boot"
 _CONFIGURATIONS_KEPT = 8
-"""At most one of them is uncommitted, and so may be cut."""
+"""How many recent configurations are remembered. At most one of them is uncommitted, and may be cut."""
 
 
 class RaftStorage:
-    """`open`; for an empty one `begin`; then `persist` and `save_snapshot`, `close` at the end."""
+    """Call `open`, and `begin` for an empty disk; then `persist` and `save_snapshot`; `close` at the end."""
 
     def __init__(
         self,
@@ -53,53 +53,57 @@ class RaftStorage:
         snapshot_after_bytes: int = MIN_SNAPSHOT_AFTER_BYTES,
         boot_id: Callable[[], str] = str,
     ) -> None:
-        """`boot_id`: of the machine's run, such as `files.machine_boot_id`; empty: it is not known."""
+        """`boot_id` identifies the machine's run, such as `files.machine_boot_id`; empty: not known."""
         self._folder = folder
         self._files = files or OsFiles()
         self._random_bytes = random_bytes
         self._boot_id = boot_id()
         self._runs_on = False
-        """Whether the machine has run on since this folder was written."""
+        """Whether the machine has run on since the folder was last written."""
         self._segment_bytes = segment_bytes
         self._snapshot_after_bytes = snapshot_after_bytes
         self._file: AppendFile | None = None
         self._nonce = b""
         self._end = 0
-        """Of the last segment: everything before it is durable."""
-        self._segments: list[Segment] = []
-        """By number, rising without a gap; the last one is written to."""
+        """The bytes of the last segment that are durable."""
+        self._segments: list[RaftSegment] = []
+        """The segments by number, rising without a gap; the last one is being written."""
         self._snapshots: list[int] = []
         self._last = (0, 0)
-        """Index and term of the log's end: the next segment begins with them."""
+        """Index and term of the log's end: the next segment begins behind it."""
         self._configurations: list[tuple[int, Configuration]] = []
-        """By the index that brought them, the last few: a cut of the log goes back to the one before."""
+        """The last few configurations, by their entries' indexes: a cut of the log goes back to the one
+        before.
+        """
         self._hard = HardState()
         self._since_snapshot = 0
         self._snapshot_size = 0
         self.cluster_id = ""
         self.disk = b""
-        """This disk's UUID, made when the folder was: an emptied one gets another."""
+        """This disk's UUID, made with the folder: an emptied folder gets another one."""
         self.failed: str | None = None
-        """Why nothing is taken any more."""
+        """Why the storage takes no more work; None while it does."""
 
     # --- Start ---
 
-    def open(self) -> Stored | None:
-        """None: this disk is empty and belongs to no cluster yet. RaftStorageError when it can't be used."""
+    def open(self) -> StoredRaft | None:
+        """Reads the disk. Returns None when it is empty and belongs to no cluster yet. Raises
+        RaftStorageError when it can't be used.
+        """
         try:
             return self._open()
         except OSError as error:
             raise RaftStorageError(
-                f"{self._folder} can't be opened: {error}; check disk and rights"
+                f"{self._folder} can't be opened: {error}; check the disk and the permissions"
             ) from error
 
-    def _open(self) -> Stored | None:
+    def _open(self) -> StoredRaft | None:
         names = self._files.names(self._folder)
         for name in names:
             if name.endswith(".new"):
                 self._files.remove(self._folder / name)
-        # A process may have been killed between a new file's name and its fsync: what goes on there would be
-        # lost with the name.
+        # A process may have been killed between a new file's name and its fsync: later writes to that file
+        # would be lost with the name.
         self._files.make_names_durable(self._folder)
         numbers = numbers_of(names, ".raft")
         self._snapshots = numbers_of(names, ".snapshot")
@@ -125,19 +129,20 @@ class RaftStorage:
         try:
             return fmt.read_snapshot_file(self._files.read(self._folder / _BOOT))[2].decode()
         except JournalDamagedError:
-            return ""  # then a damaged last frame is taken for a torn one, as after a loss of power
+            return ""  # unknown: a damaged last frame is taken for a torn write, as after a loss of power
 
     def _write_boot(self, warnings: list[str]) -> None:
         try:
             content = fmt.snapshot_file(self.cluster_id, 0, self._boot_id.encode())
             self._files.replace(self._folder / _BOOT, content)
-        except OSError as error:  # a full disk: reading must be possible
+        except OSError as error:  # the disk may be full: reading must be possible
             warnings.append(f"{self._folder / _BOOT} can't be written: {error.strerror}")
 
-    def begin(self, cluster_id: str, hard: HardState, entries: Sequence[Entry]) -> None:
-        """This empty disk becomes part of a cluster: founded with these entries, or without any to be added.
+    def begin(self, cluster_id: str, hard: HardState, entries: Sequence[LogEntry]) -> None:
+        """Makes this empty disk part of a cluster: with the founding entries, or without entries if the node
+        is to be added.
 
-        Segment, then identity: after a crash a segment without the identity counts.
+        Writes the segment, then the identity: after a crash, a segment without identity counts.
         """
         assert not self._segments
         self.cluster_id = cluster_id
@@ -154,7 +159,7 @@ class RaftStorage:
         content = fmt.snapshot_file(self.cluster_id, 0, self.disk)
         self._files.replace(self._folder / _IDENTITY, content)
 
-    def _read(self, numbers: list[int]) -> Stored:
+    def _read(self, numbers: list[int]) -> StoredRaft:
         replay = Replay()
         cut_bytes = 0
         segments: list[tuple[int, list[records.Record]]] = []
@@ -166,7 +171,7 @@ class RaftStorage:
             segments.insert(0, (number, written))
             first = written[0]
             if isinstance(first, Base) and first.installed:
-                break  # what is older doesn't count any more, and was about to be removed
+                break  # older segments don't count any more, and were about to be removed
         for number in numbers[: -len(segments)]:
             self._files.remove(self._path(number, ".raft"))
         for number, written in segments:
@@ -187,7 +192,7 @@ class RaftStorage:
         lowest = self._segments[-1].lowest
         self._note_end(replay.entries)
         self._segments[-1].lowest = lowest
-        return Stored(
+        return StoredRaft(
             self.cluster_id,
             replay.hard,
             snapshot,
@@ -198,7 +203,7 @@ class RaftStorage:
         )
 
     def _read_segment(self, number: int, *, last: bool) -> tuple[list[records.Record], int]:
-        """(its records, how many bytes were torn)."""
+        """Reads a segment: (its records, how many torn bytes it ends with)."""
         path = self._path(number, ".raft")
         data = self._files.read(path)
         try:
@@ -207,11 +212,17 @@ class RaftStorage:
             scan = fmt.scan(data, header)
             torn = scan.good_end != len(data)
             if torn and last and self._runs_on and not fmt.may_be_torn(data, scan.good_end, header.nonce):
-                raise JournalDamagedError(f"its last frame, at byte {scan.good_end}, is not what was written")
+                raise JournalDamagedError(
+                    f"its last frame, at byte {scan.good_end}, has changed since it was written"
+                )
             if torn and not last:
-                raise JournalDamagedError(f"its end, from byte {scan.good_end} on, is not what was written")
+                raise JournalDamagedError(
+                    f"its bytes from position {scan.good_end} on have changed since they were written"
+                )
             if not scan.frames:
-                raise JournalDamagedError("its first frame, which was there from the start, can't be read")
+                raise JournalDamagedError(
+                    "its first frame can't be read, which was durable before the segment was used"
+                )
             written = [records.decode(record) for frame in scan.frames for record in frame.entries]
         except JournalDamagedError as error:
             raise StorageDamagedError(self._put_back(f"{path} is damaged ({error})")) from error
@@ -219,7 +230,7 @@ class RaftStorage:
         if not last:
             return written, 0
         if not scan.stopped_in_order:
-            # What the crash left may be in the page cache alone, even where an fsync has failed.
+            # The bytes that were read may be in the page cache alone, even where an fsync has failed.
             self._files.rewrite(path, data[: scan.good_end])
         self._file = self._files.open_append(path)
         self._nonce, self._end = header.nonce, scan.good_end
@@ -234,11 +245,11 @@ class RaftStorage:
             raise StorageDamagedError(self._put_back(f"{path} is damaged ({error})")) from error
         first = written[0]
         assert isinstance(first, Base)
-        entries = [record.index for record in written if isinstance(record, Entry)]
-        self._segments.append(Segment(number, first.index, min(entries, default=first.index + 1)))
+        entries = [record.index for record in written if isinstance(record, LogEntry)]
+        self._segments.append(RaftSegment(number, first.index, min(entries, default=first.index + 1)))
 
     def _read_snapshot(self, replay: Replay, warnings: list[str]) -> Snapshot | None:
-        """The newest whole one that the log goes on from."""
+        """Returns the newest intact snapshot that the log continues."""
         assert replay.base is not None
         for index in reversed(self._snapshots):
             path = self._path(index, ".snapshot")
@@ -277,20 +288,21 @@ class RaftStorage:
 
     def _put_back(self, what: str) -> str:
         return (
-            f"{self._folder}: {what}. Where other controllers live, empty this folder, and it is filled from "
-            f"them; a controller that is alone: {fmt.PUT_BACK}"
+            f"{self._folder}: {what}. Where other controllers live, empty this folder: this one gets the "
+            f"metadata from them. If it is the only controller: {fmt.PUT_BACK}"
         )
 
     # --- Work ---
 
-    def persist(self, hard: HardState | None, snapshot: Snapshot | None, entries: Sequence[Entry]) -> None:
-        """All of it is durable when this returns.
+    def persist(self, hard: HardState | None, snapshot: Snapshot | None, entries: Sequence[LogEntry]) -> None:
+        """Stores all of it; durable when this returns.
 
-        StorageFullError: it may be tried again as a whole. StorageFailedError: the process has to end.
+        Raises StorageFullError: nothing was stored, and the same call may be tried again. Raises
+        StorageFailedError: the process has to end.
         """
         self._guarded(lambda: self._persist(hard or self._hard, snapshot, entries))
 
-    def _persist(self, hard: HardState, snapshot: Snapshot | None, entries: Sequence[Entry]) -> None:
+    def _persist(self, hard: HardState, snapshot: Snapshot | None, entries: Sequence[LogEntry]) -> None:
         if snapshot is not None:
             meta = snapshot.meta
             self._write_snapshot(snapshot, installed=True)
@@ -308,7 +320,9 @@ class RaftStorage:
         self._note_end(entries)
 
     def save_snapshot(self, snapshot: Snapshot) -> None:
-        """The state machine's own; what is needless then goes, but for the one before it. As `persist`."""
+        """Stores a snapshot of the state machine, and removes files that it makes needless; the snapshot
+        before it stays. Raises as `persist`.
+        """
         self._guarded(lambda: self._save_snapshot(snapshot))
 
     def _save_snapshot(self, snapshot: Snapshot) -> None:
@@ -321,11 +335,13 @@ class RaftStorage:
 
     @property
     def snapshot_due(self) -> bool:
-        """Whether the log has grown enough."""
+        """Whether the log has grown enough for a snapshot."""
         return self._since_snapshot > max(self._snapshot_after_bytes, self._snapshot_size)
 
     def close(self, commit: int = 0) -> None:
-        """Ends in good order: then damage of the last frame is told from a torn write, too."""
+        """Writes that the process stops in good order: at the next start a damaged last frame can't be taken
+        for a torn write.
+        """
         assert commit <= self._last[0], "what is committed here is on the disk"
         hard = HardState(self._hard.term, self._hard.vote, max(commit, self._hard.commit))
         if self._file is None or self.failed is not None:
@@ -343,7 +359,7 @@ class RaftStorage:
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
                 raise StorageFullError(
-                    f"{self._folder}: {error.strerror}; make room, nothing is lost"
+                    f"{self._folder}: {error.strerror}; make room on the disk: nothing is lost"
                 ) from error
             self.failed = f"{self._folder}: {error}; check the disk, then start the controller again"
             raise StorageFailedError(self.failed) from error
@@ -356,8 +372,8 @@ class RaftStorage:
         self._end += len(frame)
         self._since_snapshot += len(frame)
 
-    def _begin_segment(self, base: Base, hard: HardState, entries: Sequence[Entry]) -> None:
-        """A new segment, there whole or not at all."""
+    def _begin_segment(self, base: Base, hard: HardState, entries: Sequence[LogEntry]) -> None:
+        """Begins a new segment; after a crash it exists completely or not at all."""
         number = self._segments[-1].number + 1 if self._segments else 1
         nonce = self._random_bytes(fmt.NONCE_BYTES)
         header = fmt.journal_header(self.cluster_id, nonce, number)
@@ -369,12 +385,14 @@ class RaftStorage:
             self._files.replace(path, content)
         except OSError as error:
             if path.name in self._files.names(self._folder):
-                raise OSError(errno.EIO, f"{path} is there, but not surely: {error}") from error
+                raise OSError(
+                    errno.EIO, f"{path} may be lost in a crash, because its fsync failed: {error}"
+                ) from error
             raise
         if self._file is not None:
             self._file.close()
         self._file = self._files.open_append(path)
-        self._segments = [*self._segments, Segment(number, base.index, base.index + 1)]
+        self._segments = [*self._segments, RaftSegment(number, base.index, base.index + 1)]
         self._nonce, self._end = nonce, len(content)
         self._since_snapshot += len(content)
         self._hard = hard
@@ -386,7 +404,7 @@ class RaftStorage:
         self._last = base.index, base.term
         self._configurations = [(base.index, base.configuration)]
 
-    def _note_end(self, entries: Sequence[Entry]) -> None:
+    def _note_end(self, entries: Sequence[LogEntry]) -> None:
         for entry in entries:
             while self._configurations[-1][0] >= entry.index:
                 self._configurations.pop()
@@ -404,8 +422,8 @@ class RaftStorage:
         self._snapshots = sorted({*self._snapshots, index})
         self._snapshot_size = snapshot.meta.size
 
-    def _remove(self, segments: Sequence[Segment], snapshots: Sequence[int]) -> None:
-        """Oldest first: a crash in between leaves no gap."""
+    def _remove(self, segments: Sequence[RaftSegment], snapshots: Sequence[int]) -> None:
+        """Removes files, oldest first, so that a crash leaves no gap."""
         for segment in segments:
             self._files.remove(self._path(segment.number, ".raft"))
         for index in snapshots:

@@ -10,12 +10,12 @@ from tank_controller.raft.messages import (
     Configuration,
     EndAnswer,
     EndRequest,
-    Entry,
     EntryKind,
     Heartbeat,
     HeartbeatAnswer,
-    Message,
+    LogEntry,
     NodeId,
+    RaftMessage,
     ReadAnswer,
     ReadRequest,
     SnapshotAnswer,
@@ -28,8 +28,8 @@ from tank_controller.raft.messages import (
 from tank_protos.generated import control_pb2 as pb
 
 
-def encode(message: Message) -> pb.RaftMessage:
-    """For another controller; below gRPC's bound of 4 MiB (see raft.settings)."""
+def encode(message: RaftMessage) -> pb.RaftMessage:
+    """Encodes a message for another controller; below gRPC's limit of 4 MiB (see raft.settings)."""
     wire = pb.RaftMessage(
         cluster_id=message.cluster_id,
         sender=_node(message.sender),
@@ -40,13 +40,15 @@ def encode(message: Message) -> pb.RaftMessage:
     return wire
 
 
-def decode(wire: pb.RaftMessage | bytes) -> Message:
-    """Reads it back. MalformedMessageError: no body that this version knows, or a part that means nothing."""
+def decode(wire: pb.RaftMessage | bytes) -> RaftMessage:
+    """Decodes a message. Raises MalformedMessageError when this version doesn't know its body, or a field has
+    an impossible value.
+    """
     try:
         if isinstance(wire, bytes):
             wire = pb.RaftMessage.FromString(wire)
         sender, target = (NodeId(node.ordinal, node.disk) for node in (wire.sender, wire.target))
-        return Message(wire.cluster_id, sender, target, wire.term, _body(wire))
+        return RaftMessage(wire.cluster_id, sender, target, wire.term, _body(wire))
     except (DecodeError, ValueError) as error:
         raise MalformedMessageError(f"a message that can't be read: {error}") from error
 
@@ -118,7 +120,7 @@ def _body(wire: pb.RaftMessage) -> Body:
             return VoteAnswer(wire.vote_answer.granted, wire.vote_answer.pre)
         case "append":
             append = wire.append
-            entries = tuple(Entry(e.index, e.term, EntryKind(e.kind), e.data) for e in append.entries)
+            entries = tuple(LogEntry(e.index, e.term, EntryKind(e.kind), e.data) for e in append.entries)
             return Append(append.prev_index, append.prev_term, entries, append.commit)
         case "append_answer":
             answer = wire.append_answer
@@ -151,4 +153,4 @@ def _body(wire: pb.RaftMessage) -> Body:
             end = wire.end_answer
             return EndAnswer(end.nonce, end.last_index, end.last_term)
         case _:
-            raise ValueError("no body that this version knows")
+            raise ValueError("this version doesn't know its body")

@@ -1,4 +1,4 @@
-"""The token of the HTTP API: where it is, and how it is read."""
+"""The token of the HTTP API, and where it is read from."""
 
 import re
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class Token:
         return self.file is not None or bool(self.text)
 
     def read(self) -> str:
-        """TokenError. Reads the disk."""
+        """Reads the token, from the file if there is one. Raises TokenError."""
         text, place = self.text, TOKEN_VARIABLE
         if self.file is not None:
             place = str(self.file)
@@ -36,10 +36,10 @@ class Token:
                 raise TokenError(f"the API's token can't be read from {place} ({error})") from None
         text = text.strip()
         if not re.fullmatch(r"[!-~]*", text) or len(text) > limits.MAX_API_TOKEN_BYTES:
-            raise TokenError(f"{place} holds no token: it is one line of signs without spaces")
+            raise TokenError(f"{place} holds no token: write one line of characters without spaces into it")
         if len(text) < limits.MIN_API_TOKEN_CHARS:
             least = limits.MIN_API_TOKEN_CHARS
-            raise TokenError(f"the token in {place} has {len(text)} signs, and at least {least} are needed")
+            raise TokenError(f"the token in {place} has {len(text)} characters: use one of at least {least}")
         return text
 
 

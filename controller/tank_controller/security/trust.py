@@ -1,9 +1,9 @@
-"""Who is believed at a controller's gRPC port: callers that prove the cluster's secret, or all while it isn't
-demanded.
+"""Authentication at a controller's gRPC port: callers prove the cluster's secret; until the secret is
+demanded, callers without proof are accepted, too.
 
-It is demanded once the state says so: from the cluster's founding on where its controllers have one, else
-when all members and all registered brokers have proved it to a leader (`Trust.command`). So a cluster
-without one gets it by a roll of its processes, in which old and new ones believe each other.
+The state says that the secret is demanded: from the cluster's founding on if its controllers have one, else
+when all members and all registered brokers have proved it to a leader (`Trust.command`). So a cluster without
+a secret gets one by a rolling restart, during which processes with and without it accept each other.
 """
 
 import logging
@@ -26,9 +26,9 @@ from tank_protos.cluster_secret import (
     REFUSAL_KEY,
     Nonces,
     Party,
-    Refusal,
-    Role,
+    PartyRole,
     SecretFile,
+    SecretRefusal,
     Secrets,
     Verifier,
     carried_proof,
@@ -37,17 +37,18 @@ from tank_protos.generated import control_pb2 as pb
 from tank_protos.generated.control_pb2_grpc import TrustServicer
 
 SAID_EVERY_MS = 10_000
-"""A refusal of one kind is logged so often, with how many there were."""
+"""The pause between two log lines about refusals of one kind; a line has their number."""
 _MARK = "secret-demanded"
-"""In the data folder: the state, which a start reads late, demands the secret."""
+"""A file in the data folder that says that the secret is demanded, because a start reads the state late."""
 _OPEN = ("/tank.control.Trust/", "/grpc.health.", "/grpc.reflection.")
 _ROLES = {
-    "/tank.control.Controllers/": (Role.CONTROLLER,),
-    "/tank.control.Brokers/": (Role.BROKER,),
-    "/tank.control.Admin/": (Role.ADMIN, Role.BROKER, Role.CONTROLLER),
+    "/tank.control.Controllers/": (PartyRole.CONTROLLER,),
+    "/tank.control.Brokers/": (PartyRole.BROKER,),
+    "/tank.control.Admin/": (PartyRole.ADMIN, PartyRole.BROKER, PartyRole.CONTROLLER),
 }
 NO_SECRET = (
-    "this controller has no secret: whoever reaches its port is believed; give every process of the cluster "
+    "this controller has no secret: every caller that reaches its port is trusted; give every process of "
+    "the cluster "
     "the same file with --secret-file (TANK_SECRET_FILE)"
 )
 
@@ -56,12 +57,14 @@ _caller: ContextVar[Party | None] = ContextVar("caller", default=None)
 
 
 def caller() -> Party | None:
-    """Who makes the call that is being answered; None: it proved nothing, and needn't have."""
+    """The caller of the present call; None when it proved nothing, and no proof was demanded."""
     return _caller.get()
 
 
-def is_called_by(role: Role, number: int, disk: bytes = b"") -> bool:
-    """Whether the present call is of this party; one that proved nothing may be anybody."""
+def is_called_by(role: PartyRole, number: int, disk: bytes = b"") -> bool:
+    """Whether this party may be the caller of the present call; a caller that proved nothing may be any
+    party.
+    """
     proven = _caller.get()
     return proven is None or proven == Party(role, number, disk)
 
@@ -71,28 +74,34 @@ def _monotonic_ms() -> int:
 
 
 def open_secret(file: Path) -> SecretFile:
-    """A process' secret. SecretError, OSError."""
+    """Opens the file with the secret of this process. Raises SecretError, OSError."""
     return SecretFile(file.read_bytes, str(file), _monotonic_ms)
 
 
 class Trust:
-    """One controller's."""
+    """Judges the callers of one controller."""
 
     def __init__(self, own: NodeId, folder: Path, file: SecretFile | None) -> None:
-        """`folder`: its data. `file`: its secret; None: it has none."""
+        """`folder`: the controller's data folder. `file`: the file with its secret; None: it has no
+        secret.
+        """
         self.refused: Counter[str] = Counter()
-        """Calls that were not taken, by reason."""
+        """The number of refused calls, by reason."""
         self.unproven = 0
-        """Calls that proved nothing and were taken, because the secret isn't demanded yet."""
+        """The number of calls that proved nothing and were accepted, because the secret isn't demanded
+        yet.
+        """
         self.demanded = False
-        self._own = Party(Role.CONTROLLER, own.ordinal, own.disk)
+        self._own = Party(PartyRole.CONTROLLER, own.ordinal, own.disk)
         self._file = file
         self._mark = folder / _MARK
         self.demanded = self._is_marked = self._mark.exists()
         self._is_born = False
-        """It belongs to a cluster. Before, with a secret, it believes nobody who doesn't prove it."""
+        """Whether the controller belongs to a cluster. Before that, a controller with a secret accepts only
+        callers that prove it.
+        """
         self._proven: Counter[NodeId] = Counter()
-        """Open streams of other controllers that have proved the secret."""
+        """The open streams of other controllers that have proved the secret."""
         self._said_ms: dict[str, int] = {}
         self._unsaid: Counter[str] = Counter()
         self.verifier = Verifier(self._own, Nonces(os.urandom, _monotonic_ms))
@@ -105,32 +114,36 @@ class Trust:
         return self._file is not None
 
     def secrets(self) -> Secrets | None:
-        """What its file holds now."""
+        """The present content of the secret's file; None without a file."""
         if self._file is None:
             return None
         found = self._file.current()
         if self._file.problem:
-            self._say("unreadable", f"{self._file.problem}: what was read before is used")
+            self._say("unreadable", f"{self._file.problem}: the secret that was read before is used")
         return found
 
     @property
     def standing(self) -> str:
-        """For /readyz."""
+        """Whether the secret is demanded, in a word, for /readyz."""
         return "demanded" if self.demanded else "offered" if self.has_secret else "none"
 
     def founded(self) -> None:
-        """This controller founds a cluster, with others that have proved the secret: it is demanded."""
+        """Demands the secret, because this controller founds a cluster with others that have proved it."""
         if self.has_secret:
             self._demand()
 
     def look(self, state: ClusterState) -> None:
-        """It belongs to a cluster with this state."""
+        """Takes the state of the cluster that the controller belongs to: demands the secret if the state says
+        so.
+        """
         self._is_born = True
         if state.demands_secret and not self._is_marked:
             self._demand()
 
     def _demand(self) -> None:
-        """From now on, and, where the disk takes a file, from the next start on. It is tried again."""
+        """Demands the secret from now on, and writes the file that makes the next start demand it, too. A
+        failed write is tried again.
+        """
         if not self.demanded:
             self.demanded = True
             _log.info("the cluster demands its secret of every process from now on")
@@ -138,28 +151,28 @@ class Trust:
             self._mark.touch()
             self._is_marked = True
         except OSError as error:
-            self._say("unmarked", f"{self._mark} can't be written ({error}): it is tried again")
+            self._say("unmarked", f"{self._mark} can't be written ({error}): the controller tries again")
 
     # --- calls ---
 
-    def judge(self, method: str, metadata: Sequence[tuple[str, str | bytes]]) -> Party | Refusal | None:
-        """Who calls; why it is refused; None: it proved nothing, and is taken all the same."""
+    def judge(self, method: str, metadata: Sequence[tuple[str, str | bytes]]) -> Party | SecretRefusal | None:
+        """The caller, or the reason for a refusal; None for a caller without proof that is accepted."""
         if method.startswith(_OPEN):
             return None
         secrets = self.secrets()
         if secrets is None:
-            return Refusal.NONE_HERE if self.demanded else None
+            return SecretRefusal.NONE_HERE if self.demanded else None
         found = self.verifier.judge(method, carried_proof(metadata), secrets)
         if isinstance(found, Party):
             roles = next((each for prefix, each in _ROLES.items() if method.startswith(prefix)), ())
-            return found if found.role in roles else Refusal.NOT_MEANT
-        if found is Refusal.MISSING and not self.demanded and self._is_born:
+            return found if found.role in roles else SecretRefusal.NOT_MEANT
+        if found is SecretRefusal.MISSING and not self.demanded and self._is_born:
             self.unproven += 1
             return None
         return found
 
-    def refuse(self, method: str, why: Refusal) -> None:
-        """Counts it and says so, now and then."""
+    def refuse(self, method: str, why: SecretRefusal) -> None:
+        """Counts a refused call, and logs it if the last line is not too recent."""
         self.refused[why.value] += 1
         self._say(why.value, f"a call of {method.rpartition('/')[2]} was refused: {why.sentence}")
 
@@ -172,38 +185,38 @@ class Trust:
         more = self._unsaid.pop(kind, 0)
         _log.warning("%s%s", text, f" ({more} more of these since the last line)" if more else "")
 
-    # --- who has proved it ---
+    # --- the proofs of other processes ---
 
     def opened(self, node: NodeId) -> None:
-        """A stream of this controller is open, and has proved the secret."""
+        """Notes that another controller has opened a stream, and has proved the secret."""
         self._proven[node] += 1
 
     def closed(self, node: NodeId) -> None:
-        """It ended."""
+        """Notes that such a stream has ended."""
         self._proven[node] -= 1
         if not self._proven[node]:
             del self._proven[node]
 
     def controllers_unproven(self, members: Sequence[NodeId]) -> list[int]:
-        """The ordinals of the members that have not."""
+        """The ordinals of the members that have not proved the secret."""
         own = NodeId(self._own.number, self._own.disk)
         return sorted(each.ordinal for each in members if each != own and each not in self._proven)
 
     def command(
         self, state: ClusterState, streams: Mapping[int, Stream], members: Sequence[NodeId]
     ) -> pb.Command | None:
-        """Of a leader: to demand the secret, when all have proved it."""
+        """The leader's command to demand the secret, once all processes have proved it; else None."""
         if state.demands_secret or not self.has_secret or not state.peer_key:
             return None
         if self.controllers_unproven(members) or brokers_unproven(state, streams):
             return None
         return pb.Command(found_cluster=pb.FoundCluster(peer_key=state.peer_key, demands_secret=True))
 
-    def tell(
+    def report(
         self, answer: pb.OverviewAnswer, state: ClusterState, streams: Mapping[int, Stream],
         members: Sequence[NodeId],
     ) -> None:  # fmt: skip
-        """How it stands, to people who ask the leader."""
+        """Adds the state of the secret to an operator's answer."""
         if state.demands_secret:
             answer.secret = pb.OverviewAnswer.DEMANDED
         elif not self.has_secret:
@@ -215,7 +228,7 @@ class Trust:
 
 
 def brokers_unproven(state: ClusterState, streams: Mapping[int, Stream]) -> list[int]:
-    """Those of which no process that is there now has proved the secret."""
+    """The brokers whose connected process has not proved the secret, or that have none."""
     return sorted(
         broker_id
         for broker_id, broker in state.brokers.items()
@@ -224,25 +237,25 @@ def brokers_unproven(state: ClusterState, streams: Mapping[int, Stream]) -> list
 
 
 NO_TRUST = Trust(NodeId(0, b""), Path("/nonexistent"), None)
-"""Of a process that has not begun."""
+"""The epoch of a broker process that has not registered."""
 
 
 class TrustService(TrustServicer):
-    """Challenges; whoever reaches the port may ask for one."""
+    """The service that gives challenges, which need no proof."""
 
     def __init__(self, trust: Trust) -> None:
         self._trust = trust
 
     async def Challenge(self, request: pb.ChallengeRequest, context: object) -> pb.ChallengeAnswer:
-        """For one call."""
+        """Gives a challenge for one call."""
         return self._trust.verifier.answer(request, self._trust.secrets())
 
 
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any] | None"
 
 
-class Gate(grpc.aio.ServerInterceptor):
-    """Judges every call before its service hears of it; it answers a refused one itself."""
+class SecretGate(grpc.aio.ServerInterceptor):
+    """Judges every call before its service gets it, and answers refused calls itself."""
 
     def __init__(self, trust: Trust) -> None:
         self._trust = trust
@@ -252,19 +265,21 @@ class Gate(grpc.aio.ServerInterceptor):
         continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler]],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> Handler:
-        """As grpc.aio has it. It runs in the call's own task, so that services see its caller."""
+        """Implements grpc.aio's interceptor. Runs in the call's own task, so that `caller` works in the
+        service.
+        """
         handler = await continuation(handler_call_details)
         method = str(handler_call_details.method)
         found = self._trust.judge(method, list(handler_call_details.invocation_metadata))
-        if not isinstance(found, Refusal):
+        if not isinstance(found, SecretRefusal):
             _caller.set(found)
             return handler
         self._trust.refuse(method, found)
         return None if handler is None else _refusing(handler, found)
 
 
-def _refusing(handler: "grpc.RpcMethodHandler[Any, Any]", why: Refusal) -> Handler:
-    """A handler of the same shape, which only says no."""
+def _refusing(handler: "grpc.RpcMethodHandler[Any, Any]", why: SecretRefusal) -> Handler:
+    """A handler of the same kind, which refuses every call."""
 
     async def abort(context: Any) -> None:
         metadata = ((REFUSAL_KEY, why.value),)

@@ -1,8 +1,8 @@
-"""Brokers: how they register, are fenced, leave and go. Pure.
+"""Commands that register, fence, drain and remove brokers. Pure.
 
-A new process of a broker is fenced from its registration until it has seen it (`UnfenceBroker`). In the same
-command it leaves every in-sync set, and its eligible replicas that may have lost something are marked: no
-election can come between.
+The registration of a new broker process fences it, until its view holds the registration's entry
+(`UnfenceBroker`). The same command takes the broker out of every in-sync set, and marks those of its eligible
+replicas that may have lost messages, so that no election can come between.
 """
 
 from collections.abc import Callable
@@ -13,10 +13,9 @@ from tank_controller.state.codec import broker_message
 from tank_controller.state.elections import Elections
 from tank_controller.state.keys import key_of
 from tank_controller.state.model import BrokerState, TopicState
-from tank_controller.state.outcome import Outcome, Rejected
+from tank_controller.state.outcome import CommandOutcome, Rejected
 from tank_controller.state.state import ClusterState
 from tank_protos.error_codes import ErrorCode
-from tank_protos.feature_levels import FOLDERS_IN_TIME
 from tank_protos.generated import control_pb2 as pb
 
 
@@ -30,8 +29,8 @@ def check_register_broker(state: ClusterState, command: pb.Command) -> None:
     levels.check_registration(state, register)
     if state.replicates and not register.replicates:
         message = (
-            "the brokers of this cluster replicate, and this one is alone, as `tank serve` is: start it as a "
-            "`tank-node`"
+            "the brokers of this cluster replicate, and this one was started to be alone (`tank serve`): "
+            "start it as a `tank-node`"
         )
         raise Rejected(ErrorCode.INVALID_REQUEST, message)
     if not register.replicates:
@@ -50,8 +49,8 @@ def check_register_broker(state: ClusterState, command: pb.Command) -> None:
             raise Rejected(ErrorCode.IN_USE, message)
 
 
-def register_broker(state: ClusterState, command: pb.Command, outcome: Outcome) -> None:
-    """A process says that it is the broker now. The same one again: its addresses and rack may be others."""
+def register_broker(state: ClusterState, command: pb.Command, outcome: CommandOutcome) -> None:
+    """Registers a new process of a broker. From a known process it takes the addresses and the rack."""
     register = command.register_broker
     before = state.brokers.get(register.broker_id)
     if register.replicates:
@@ -73,11 +72,11 @@ def register_broker(state: ClusterState, command: pb.Command, outcome: Outcome) 
         no_room=before is not None and before.no_room,
         replicates=register.replicates,
         flush_replicated=register.flush_replicated,
-        served_epoch=_served_before(state, before),
+        served_epoch=_served_before(before),
     )
     state.brokers[broker.broker_id] = broker
     _remember_its_default(state, before)
-    _tell(state, broker, outcome)
+    _add_to_delta(state, broker, outcome)
     _note_replication(state)
     if before is None:
         return
@@ -87,41 +86,42 @@ def register_broker(state: ClusterState, command: pb.Command, outcome: Outcome) 
         _end_epochs_led_by(state, broker.broker_id, outcome)
 
 
-def _keep(state: ClusterState, broker: BrokerState, register: pb.RegisterBroker, outcome: Outcome) -> None:
+def _keep(
+    state: ClusterState, broker: BrokerState, register: pb.RegisterBroker, outcome: CommandOutcome
+) -> None:
     endpoints = _endpoints(register)
     if (broker.endpoints, broker.rack) != (endpoints, register.rack):
         broker.endpoints, broker.rack = endpoints, register.rack
-        _tell(state, broker, outcome)
+        _add_to_delta(state, broker, outcome)
 
 
-def _served_before(state: ClusterState, before: BrokerState | None) -> int:
-    """`served_epoch` of the process that takes the place of this one. Below the level at which it counts it
-    stays 0: controllers that don't know it must come to the same state."""
-    if before is None or state.feature_level < FOLDERS_IN_TIME:
+def _served_before(before: BrokerState | None) -> int:
+    """The `served_epoch` that the next process of this broker begins with."""
+    if before is None:
         return 0
     return before.epoch if before.has_served else before.served_epoch
 
 
-def is_put_back(state: ClusterState, before: BrokerState, register: pb.RegisterBroker) -> bool:
-    """Whether the data folder is an earlier state of itself, and may lack what was acknowledged since.
+def is_put_back(before: BrokerState, register: pb.RegisterBroker) -> bool:
+    """Whether the data folder was restored from an earlier copy, and may lack messages acknowledged since.
 
-    A process writes the epoch of its registration down before it is unfenced. So one that was never unfenced
-    may have ended before that: then the folder knows the epoch of the last one that was.
+    A process stores its broker epoch before it is unfenced. If the last process ended before that, the folder
+    holds the epoch of the last process that was unfenced.
     """
-    if state.feature_level < FOLDERS_IN_TIME or not register.HasField("folder_epoch"):
+    if not register.HasField("folder_epoch"):
         return False
     known = register.folder_epoch
     return known != before.epoch and (before.has_served or known != before.served_epoch)
 
 
 def _leave_in_sync_sets(
-    state: ClusterState, before: BrokerState, register: pb.RegisterBroker, outcome: Outcome
+    state: ClusterState, before: BrokerState, register: pb.RegisterBroker, outcome: CommandOutcome
 ) -> None:
-    """What the process before led or was in sync with, this one has to earn."""
+    """Takes a new process out of the in-sync sets and leaderships of the process before it."""
     broker_id = register.broker_id
-    lost = before.disk_uuid != register.disk_uuid or is_put_back(state, before, register)
+    lost = before.disk_uuid != register.disk_uuid or is_put_back(before, register)
     damaged = {key_of(ref.topic_id, ref.partition) for ref in register.damaged}
-    # Whoever led then has said when this one's memory was enough, by the default of its own process.
+    # Each leader decided by the default of its own process whether messages in memory were acknowledged.
     replicated_default = state.some_default_replicated
 
     def impaired(key: int, topic: TopicState) -> bool:
@@ -132,15 +132,17 @@ def _leave_in_sync_sets(
 
 
 def _remember_its_default(state: ClusterState, gone: BrokerState | None) -> None:
-    """The last process whose default was `replicated` is gone: what it acknowledged is no surer for that."""
+    """Marks topics as ones that may hold messages acknowledged in memory alone, when the last process whose
+    default was `flush=replicated` has gone.
+    """
     if gone is None or not gone.flush_replicated or state.some_default_replicated:
         return
     for topic in state.topics.values():
         topic.was_replicated |= topic.acknowledges_unsynced(True)
 
 
-def _end_epochs_led_by(state: ClusterState, broker_id: int, outcome: Outcome) -> None:
-    """A process that was started again must not go on in an epoch that the one before it led."""
+def _end_epochs_led_by(state: ClusterState, broker_id: int, outcome: CommandOutcome) -> None:
+    """Begins new leader epochs: a restarted process must not lead in those of the process before it."""
     changes = Elections(state).changes
     for key in state.held_by(broker_id):
         _, partition = state.find(key)
@@ -151,9 +153,9 @@ def _end_epochs_led_by(state: ClusterState, broker_id: int, outcome: Outcome) ->
 
 
 def _leave_all(
-    state: ClusterState, broker_id: int, impaired: Callable[[int, TopicState], bool], outcome: Outcome
+    state: ClusterState, broker_id: int, impaired: Callable[[int, TopicState], bool], outcome: CommandOutcome
 ) -> None:
-    """Takes the broker, which is fenced, out of all in-sync sets; others lead in its place."""
+    """Takes a fenced broker out of all in-sync sets; other brokers lead in its place."""
     elections = Elections(state)
     for key in state.held_by(broker_id):
         topic, partition = state.find(key)
@@ -167,34 +169,36 @@ def _leave_all(
 
 
 def check_fence_broker(state: ClusterState, command: pb.Command) -> None:
-    """Raises Rejected when another process of the broker is meant."""
+    """Raises Rejected when the command names another process of the broker."""
     fence = command.fence_broker
     process(state, fence.broker_id, fence.epoch)
 
 
-def fence_broker(state: ClusterState, command: pb.Command, outcome: Outcome) -> None:
-    """Nothing was heard of the broker: it leads nothing, and is waited for by nobody."""
+def fence_broker(state: ClusterState, command: pb.Command, outcome: CommandOutcome) -> None:
+    """Fences a broker: it leads nothing, and is in no in-sync set."""
     broker = state.brokers[command.fence_broker.broker_id]
     if broker.fenced:
         return
     broker.fenced_index = state.index
-    _tell(state, broker, outcome)
+    _add_to_delta(state, broker, outcome)
     _leave_all(state, broker.broker_id, lambda key, topic: False, outcome)
 
 
 def check_unfence_broker(state: ClusterState, command: pb.Command) -> None:
-    """Raises Rejected when another process of the broker is meant."""
+    """Raises Rejected when the command names another process of the broker."""
     unfence = command.unfence_broker
     process(state, unfence.broker_id, unfence.epoch)
 
 
-def unfence_broker(state: ClusterState, command: pb.Command, outcome: Outcome) -> None:
-    """The broker has seen how things are: it leads what nobody else can."""
+def unfence_broker(state: ClusterState, command: pb.Command, outcome: CommandOutcome) -> None:
+    """Ends a broker's fencing: it may lead again, and becomes the leader of the partitions that waited for
+    it.
+    """
     broker = state.brokers[command.unfence_broker.broker_id]
     if not broker.fenced:
         return
     broker.fenced_index = 0
-    _tell(state, broker, outcome)
+    _add_to_delta(state, broker, outcome)
     elections = Elections(state)
     leaderless = state.derived.leaderless
     for key in [key for key in state.held_by(broker.broker_id) if key in leaderless]:
@@ -215,8 +219,8 @@ def check_set_broker(state: ClusterState, command: pb.Command) -> None:
         known(state, change.broker_id)
 
 
-def set_broker(state: ClusterState, command: pb.Command, outcome: Outcome) -> None:
-    """The broker is to hold nothing any more, or its process is about to stop; or not any more."""
+def set_broker(state: ClusterState, command: pb.Command, outcome: CommandOutcome) -> None:
+    """Sets or clears a broker's marks: draining, shutting down, scaled down, clock off, no room."""
     change = command.set_broker
     broker = state.brokers[change.broker_id]
     draining = change.draining if change.HasField("draining") else broker.draining
@@ -231,13 +235,15 @@ def set_broker(state: ClusterState, command: pb.Command, outcome: Outcome) -> No
     begins_to_stop = stops and not broker.shutting_down
     broker.draining, broker.shutting_down = draining, stops
     broker.scaled_down, broker.clock_off, broker.no_room = scaled_down, clock_off, no_room
-    _tell(state, broker, outcome)
+    _add_to_delta(state, broker, outcome)
     if begins_to_stop and not broker.fenced:
         _hand_over(state, broker.broker_id, outcome)
 
 
-def _hand_over(state: ClusterState, broker_id: int, outcome: Outcome) -> None:
-    """Others lead in the broker's place where they can, and nobody waits for it where enough are left."""
+def _hand_over(state: ClusterState, broker_id: int, outcome: CommandOutcome) -> None:
+    """Moves leaderships from the broker to other replicas where possible, and takes it out of the in-sync
+    sets that are large enough without it.
+    """
     elections = Elections(state)
     for key in state.held_by(broker_id):
         topic, partition = state.find(key)
@@ -252,7 +258,7 @@ def _hand_over(state: ClusterState, broker_id: int, outcome: Outcome) -> None:
 
 
 def check_remove_broker(state: ClusterState, command: pb.Command) -> None:
-    """Raises Rejected when the broker lives or holds something. One that is not there is removed already."""
+    """Raises Rejected when the broker lives or holds partitions. An unknown broker counts as removed."""
     broker = state.brokers.get(command.remove_broker.broker_id)
     if broker is None:
         return
@@ -265,7 +271,7 @@ def check_remove_broker(state: ClusterState, command: pb.Command) -> None:
         raise Rejected(ErrorCode.IN_USE, f"broker {broker.broker_id} is running: stop it first")
 
 
-def remove_broker(state: ClusterState, command: pb.Command, outcome: Outcome) -> None:
+def remove_broker(state: ClusterState, command: pb.Command, outcome: CommandOutcome) -> None:
     """Forgets a broker."""
     broker_id = command.remove_broker.broker_id
     if (removed := state.brokers.pop(broker_id, None)) is not None:
@@ -279,7 +285,7 @@ def remove_broker(state: ClusterState, command: pb.Command, outcome: Outcome) ->
 
 
 def known(state: ClusterState, broker_id: int) -> BrokerState:
-    """The broker. Rejected when there is none."""
+    """Returns the broker; raises Rejected when it is unknown."""
     broker = state.brokers.get(broker_id)
     if broker is None:
         raise Rejected(ErrorCode.UNKNOWN_BROKER, f"there is no broker {broker_id}")
@@ -287,7 +293,7 @@ def known(state: ClusterState, broker_id: int) -> BrokerState:
 
 
 def process(state: ClusterState, broker_id: int, epoch: int) -> BrokerState:
-    """The broker, when this is the epoch of its last process. Rejected when it isn't."""
+    """Returns the broker; raises Rejected unless `epoch` is that of its last process."""
     broker = known(state, broker_id)
     if broker.epoch != epoch:
         message = f"broker {broker_id} is in epoch {broker.epoch}, not {epoch}: register again"
@@ -295,7 +301,7 @@ def process(state: ClusterState, broker_id: int, epoch: int) -> BrokerState:
     return broker
 
 
-def _tell(state: ClusterState, broker: BrokerState, outcome: Outcome) -> None:
+def _add_to_delta(state: ClusterState, broker: BrokerState, outcome: CommandOutcome) -> None:
     state.spread.touch((broker.broker_id,))
     outcome.delta.brokers.append(broker_message(broker))
 
@@ -310,7 +316,7 @@ def _endpoints(register: pb.RegisterBroker) -> tuple[tuple[str, str, int], ...]:
 
 
 def _others_at(state: ClusterState, register: pb.RegisterBroker) -> list[BrokerState]:
-    """Other brokers that are reached at one of these addresses."""
+    """The other brokers that are registered with one of these addresses."""
     addresses = {(endpoint.host, endpoint.port) for endpoint in register.endpoints}
     return [
         broker
@@ -320,9 +326,9 @@ def _others_at(state: ClusterState, register: pb.RegisterBroker) -> list[BrokerS
     ]
 
 
-def _take_addresses(state: ClusterState, register: pb.RegisterBroker, outcome: Outcome) -> None:
-    """A fenced broker isn't where another is now: nobody is to look for it there."""
+def _take_addresses(state: ClusterState, register: pb.RegisterBroker, outcome: CommandOutcome) -> None:
+    """Takes these addresses from fenced brokers that had them before."""
     addresses = {(endpoint.host, endpoint.port) for endpoint in register.endpoints}
     for other in _others_at(state, register):
         other.endpoints = tuple(each for each in other.endpoints if each[1:] not in addresses)
-        _tell(state, other, outcome)
+        _add_to_delta(state, other, outcome)

@@ -1,4 +1,4 @@
-"""What one command changes in partitions: collected, counted once, told to brokers. Pure."""
+"""The partitions that one command changes: collected, counted once, added to the delta. Pure."""
 
 from collections.abc import Iterable
 
@@ -18,7 +18,7 @@ class PartitionChanges:
         """By key: the partition, and its replicas as they were."""
 
     def touch(self, key: int, partition: PartitionState) -> None:
-        """The partition is about to change. Its epoch rises once for all that the command does to it."""
+        """Announces a change of this partition. Its epoch rises once for all changes of one command."""
         if key not in self._touched:
             self._state.keep_for_images(key, partition)
             self._touched[key] = partition, partition.replicas
@@ -26,7 +26,7 @@ class PartitionChanges:
             partition.partition_epoch += 1
 
     def finish(self, delta: pb.Delta) -> None:
-        """Counts what changed, and tells it."""
+        """Counts the changes, and adds them to the delta."""
         topics: dict[int, pb.ChangedPartitions] = {}
         for key, (partition, replicas) in self._touched.items():
             if partition.replicas != replicas:

@@ -1,6 +1,6 @@
-"""The cluster's state as bytes: snapshots, and what deltas tell brokers. Pure.
+"""The cluster's state as bytes: snapshots, and the messages in deltas. Pure.
 
-The same state is the same bytes: everything is written in one order.
+Equal states give equal bytes: everything is written in one order.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -9,9 +9,9 @@ from typing import Protocol
 
 from tank_controller.state.model import (
     BrokerState,
+    NamedProducer,
     PartitionState,
     PositionState,
-    ProducerState,
     TopicState,
 )
 from tank_protos import feature_levels
@@ -19,14 +19,10 @@ from tank_protos.generated import control_pb2 as pb
 from tank_protos.topic_settings import SettingError
 from tank_protos.wire import varint
 
-NEWEST_FORMAT = feature_levels.formats(feature_levels.OWN.highest).snapshot
-"""Of a snapshot; all from 1 on are read. 1: of before there was replication; the same but for what came
-later. 3: a topic may come in parts. 4: it says which feature level is in force."""
-
 _LENGTH_DELIMITED = 2
 """Protobuf's wire type of messages and bytes."""
-_PART_BYTES = 256 * 1024
-"""Of a snapshot, read in one go."""
+PART_BYTES = 256 * 1024
+"""The size of the part of a snapshot that is read at once."""
 _PUT_BACK = "put the data folder back from a backup"
 
 
@@ -35,24 +31,25 @@ class SnapshotError(ValueError):
 
 
 @dataclass(slots=True)
-class Stored:
-    """What a snapshot holds: ClusterState's fields of the same names say what they are."""
+class SnapshotContents:
+    """The contents of a snapshot; the fields are those of ClusterState."""
 
     index: int
     peer_key: bytes = b""
     replicates: bool = False
-    feature_level: int = feature_levels.FIRST
+    feature_level: int = 0
+    """0: not read yet. It is always written, near the end."""
     brokers: dict[int, BrokerState] = field(default_factory=dict)
     topics: dict[int, TopicState] = field(default_factory=dict)
-    producers: dict[str, ProducerState] = field(default_factory=dict)
+    producers: dict[str, NamedProducer] = field(default_factory=dict)
     groups: dict[str, dict[int, dict[int, PositionState]]] = field(default_factory=dict)
     lossy_elections: int = 0
     demands_secret: bool = False
 
 
-def decode(data: bytes) -> Stored:
-    """What a snapshot holds. SnapshotError when it is none, or from a newer version."""
-    stored = Stored(0)
+def decode(data: bytes) -> SnapshotContents:
+    """Reads a snapshot. Raises SnapshotError for other bytes, and for a snapshot of a newer version."""
+    stored = SnapshotContents(0)
     ids = _Ids()
     format_read = False
     try:
@@ -62,12 +59,16 @@ def decode(data: bytes) -> Stored:
                 format_read = True
             _take(stored, part, ids)
     except (SettingError, IndexError) as error:
-        raise SnapshotError(f"the metadata's snapshot holds what can't be: {error}; {_PUT_BACK}") from error
+        raise SnapshotError(f"the metadata's snapshot contradicts itself: {error}; {_PUT_BACK}") from error
+    if not stored.feature_level:
+        raise SnapshotError(f"the metadata's snapshot ends too early: {_PUT_BACK}")
     return stored
 
 
 def _parts(data: bytes) -> Iterator[pb.Snapshot]:
-    """Fields back to back are a message of their own: the whole, as messages, is ten times its bytes."""
+    """The parts of a snapshot. Consecutive fields form a message of their own, so that the snapshot is never
+    in memory as messages at once: that takes ten times its bytes.
+    """
     start = at = 0
     try:
         while at < len(data):
@@ -79,23 +80,24 @@ def _parts(data: bytes) -> Iterator[pb.Snapshot]:
                 while data[at] >= 0x80:
                     at += 1
                 at += 1
-            if at - start >= _PART_BYTES:
+            if at - start >= PART_BYTES:
                 yield pb.Snapshot.FromString(data[start:at])
                 start = at
         yield pb.Snapshot.FromString(data[start:])
     except Exception as error:  # the runtimes of protobuf raise different types
-        raise SnapshotError(f"the metadata's snapshot is none: {_PUT_BACK}") from error
+        raise SnapshotError(f"the metadata's snapshot can't be read: {_PUT_BACK}") from error
 
 
 def _check_format(number: int) -> None:
-    if not 1 <= number <= NEWEST_FORMAT:
+    known = {each.snapshot for each in feature_levels.FORMATS.values()}
+    if number not in known:
         raise SnapshotError(
-            f"the metadata's snapshot has format {number}, and this version reads up to {NEWEST_FORMAT}: "
+            f"the metadata's snapshot has format {number}, and this version reads up to {max(known)}: "
             "start the newer version that wrote it"
         )
 
 
-def _take(stored: Stored, part: pb.Snapshot, ids: "_Ids") -> None:
+def _take(stored: SnapshotContents, part: pb.Snapshot, ids: "_Ids") -> None:
     stored.index = part.index or stored.index
     stored.peer_key = part.peer_key or stored.peer_key
     stored.replicates = part.replicates or stored.replicates
@@ -110,7 +112,7 @@ def _take(stored: Stored, part: pb.Snapshot, ids: "_Ids") -> None:
         else:
             begun.partitions.extend(_partition_state(partition, ids) for partition in topic.partitions)
     for producer in part.producers:
-        stored.producers[producer.name] = ProducerState(
+        stored.producers[producer.name] = NamedProducer(
             producer.generation, producer.producer_id, tuple(producer.ended), producer.used_ms
         )
     for group in part.groups:
@@ -168,7 +170,7 @@ def topic_message(topic: TopicState) -> pb.Topic:
 
 
 class Described(Protocol):
-    """What there is of a topic beside its partitions."""
+    """A topic without its partitions."""
 
     @property
     def topic_id(self) -> int: ...
@@ -183,7 +185,7 @@ class Described(Protocol):
 
 
 def describe_topic(message: pb.Topic, topic: Described) -> None:
-    """A topic without its partitions."""
+    """Writes a topic without its partitions into the message."""
     message.topic_id = topic.topic_id
     message.name = topic.name
     message.replication_factor = topic.replication_factor
@@ -214,7 +216,7 @@ def add_partition(holder: pb.Topic | pb.ChangedPartitions, number: int, partitio
         message.lossy_epoch = partition.lossy_epoch
 
 
-def producer_message(name: str, producer: ProducerState) -> pb.Producer:
+def producer_message(name: str, producer: NamedProducer) -> pb.Producer:
     """A producer as snapshots hold it."""
     return pb.Producer(
         name=name,
@@ -268,12 +270,16 @@ def _topic_state(topic: pb.Topic, ids: _Ids) -> TopicState:
 
 def _partition_state(message: pb.Partition, ids: _Ids) -> PartitionState:
     replicas = ids.tuple(message.replicas)
-    in_sync = set(message.in_sync)
+    in_sync = ids.tuple(message.in_sync)
     leader = message.leader
     partition = PartitionState(
-        replicas, replicas, ids.get(leader, leader), message.leader_epoch, message.partition_epoch
+        replicas,
+        # in nearly all partitions both are equal, and share one object
+        replicas if in_sync == replicas else in_sync,
+        ids.get(leader, leader),
+        message.leader_epoch,
+        message.partition_epoch,
     )
-    partition.in_sync = partition.in_order(in_sync)  # format 1 had another order
     if message.eligible:
         partition.eligible = ids.tuple(message.eligible)
         partition.impaired = ids.tuple(message.impaired)

@@ -1,28 +1,30 @@
 """What each command of the controller's log does to the cluster's state. Pure.
 
-A command is checked whole before it changes anything: a rejected one leaves the state as it was, but for its
-index. Applied again it changes nothing more. The clock is the command's `now_ms`.
+A command is checked completely before it changes anything: a rejected command changes nothing but the index
+of the state. A command that is applied twice changes nothing the second time. The time is the command's
+`now_ms`.
 
-Checks are part of the log's format, limits included: a later version that judges an old entry otherwise makes
-another state out of the same log. What it judges anew gets a new command, or a field that says so.
+Checks and limits are part of the log's format: a version that judged an old entry differently would make
+another state out of the same log. A changed check needs a new command, or a new field of the command.
 """
 
 from collections.abc import Callable
 
 from tank_controller.state import brokers, groups, levels, partitions, producers, reassignment, topics
-from tank_controller.state.outcome import Outcome, Rejected
+from tank_controller.state.outcome import CommandOutcome, Rejected
 from tank_controller.state.producers import known_producer as known_producer
 from tank_controller.state.state import ClusterState
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
 
 
-def apply(state: ClusterState, index: int, command: pb.Command) -> Outcome:
-    """Applies the log's entry `index`: each entry once, in their order. Indexes may have gaps: Raft has
-    entries of its own."""
+def apply(state: ClusterState, index: int, command: pb.Command) -> CommandOutcome:
+    """Applies the log's entry `index`: each entry once, in their order. Indexes have gaps where Raft has
+    entries of its own.
+    """
     assert index > state.index, (index, state.index)
     state.index = index
-    outcome = Outcome(pb.Delta(index=index))
+    outcome = CommandOutcome(pb.Delta(index=index))
     try:
         _check(state, command)
     except Rejected as rejection:
@@ -34,7 +36,9 @@ def apply(state: ClusterState, index: int, command: pb.Command) -> Outcome:
 
 
 def check(state: ClusterState, command: pb.Command) -> Rejected | None:
-    """Whether the command would be rejected now. It spares the log what is refused anyway."""
+    """Returns the rejection that the command would get now, or None. It keeps commands out of the log that
+    would be rejected anyway.
+    """
     try:
         _check(state, command)
     except Rejected as rejection:
@@ -45,7 +49,7 @@ def check(state: ClusterState, command: pb.Command) -> Rejected | None:
 def _check(state: ClusterState, command: pb.Command) -> None:
     known = _COMMANDS.get(command.WhichOneof("command"))
     if known is None:
-        raise Rejected(ErrorCode.INVALID_REQUEST, "the command is none that this version knows")
+        raise Rejected(ErrorCode.INVALID_REQUEST, "this version doesn't know the command")
     known[0](state, command)
 
 
@@ -54,13 +58,13 @@ def _check_found_cluster(state: ClusterState, command: pb.Command) -> None:
         raise Rejected(ErrorCode.INVALID_REQUEST, "a peer key has 16 bytes")
 
 
-def _found_cluster(state: ClusterState, command: pb.Command, outcome: Outcome) -> None:
+def _found_cluster(state: ClusterState, command: pb.Command, outcome: CommandOutcome) -> None:
     state.peer_key = state.peer_key or command.found_cluster.peer_key
     state.demands_secret = state.demands_secret or command.found_cluster.demands_secret
 
 
 _Check = Callable[[ClusterState, pb.Command], None]
-_Change = Callable[[ClusterState, pb.Command, Outcome], None]
+_Change = Callable[[ClusterState, pb.Command, CommandOutcome], None]
 
 _COMMANDS: dict[str | None, tuple[_Check, _Change]] = {
     "found_cluster": (_check_found_cluster, _found_cluster),

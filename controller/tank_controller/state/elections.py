@@ -1,10 +1,10 @@
-"""Who leads a partition: from the in-sync set, then from the eligible replicas; else nobody. Pure.
+"""Elections of partition leaders: from the in-sync set, then from the eligible replicas. Pure.
 
-Lossy and unclean elections are never made here on their own, but for two cases that are said at `settle`.
+Lossy and unclean elections need a command of their own, except for the two cases named at `settle`.
 """
 
 from tank_controller.state.changes import PartitionChanges
-from tank_controller.state.model import NOBODY, PartitionState, TopicState
+from tank_controller.state.model import NO_BROKER, PartitionState, TopicState
 from tank_controller.state.state import ClusterState
 
 
@@ -20,8 +20,8 @@ class Elections:
     ) -> None:
         """Takes a replica out of the in-sync set; it stays eligible when too few are left without it.
 
-        `impaired`: it may have lost something that it had. That stays true of an eligible replica until it is
-        in sync again, whatever later registrations of its broker say.
+        `impaired`: the replica may have lost messages. An eligible replica stays impaired until it is in sync
+        again, whatever later registrations of its broker say.
         """
         if broker_id in partition.in_sync:
             self.changes.touch(key, partition)
@@ -33,7 +33,7 @@ class Elections:
             partition.impaired = partition.in_order({*partition.impaired, broker_id})
 
     def set_in_sync(self, key: int, topic: TopicState, partition: PartitionState, members: set[int]) -> None:
-        """The leader's wish: whoever leaves stays eligible when too few are left, as with `leave`."""
+        """Sets the leader's in-sync set. A replica that leaves may stay eligible, as in `leave`."""
         if members == set(partition.in_sync):
             return
         self.changes.touch(key, partition)
@@ -44,7 +44,7 @@ class Elections:
         self.end_eligibility(key, topic, partition)
 
     def end_eligibility(self, key: int, topic: TopicState, partition: PartitionState) -> None:
-        """With enough in sync, messages are acknowledged without the eligible ones: they are so no more."""
+        """Ends eligibility where enough replicas are in sync to acknowledge messages."""
         if partition.eligible and len(partition.in_sync) >= topic.min_insync:
             self.changes.touch(key, partition)
             partition.eligible = partition.impaired = ()
@@ -52,13 +52,13 @@ class Elections:
     def settle(
         self, key: int, topic: TopicState, partition: PartitionState, *, returned: int = 0, failed: int = 0
     ) -> None:
-        """Sees to it that an in-sync replica leads, or nobody.
+        """Makes an in-sync replica the leader; without one the partition has no leader.
 
-        Two elections that may lose messages happen here: where the topic allows unclean ones (`failed` is no
-        candidate then: it has just said that it can't go on); and where the only replica has `returned`
-        impaired: there is no other whose end could be asked for.
+        Two elections that may lose messages happen here: where the topic allows unclean ones (`failed`, a
+        replica that has just reported that it can't go on, is no candidate); and where the only replica has
+        `returned` impaired, and no other replica exists that could be queried.
         """
-        if partition.leader in partition.in_sync and partition.leader != NOBODY:
+        if partition.leader in partition.in_sync and partition.leader != NO_BROKER:
             return
         if best := self.best(partition.in_sync):
             self.lead(key, partition, best)
@@ -74,17 +74,17 @@ class Elections:
         elif topic.policy.unclean_leader_election and (best := self.any_alive(partition, failed)):
             self.lead_lossy(key, partition, best)
         else:
-            self.lead(key, partition, NOBODY)
+            self.lead(key, partition, NO_BROKER)
 
     def lead(self, key: int, partition: PartitionState, leader: int) -> None:
-        """Another leader, in a new epoch."""
+        """Makes a replica the leader, in a new leader epoch."""
         if leader != partition.leader:
             self.changes.touch(key, partition)
             partition.leader = leader
             partition.leader_epoch += 1
 
     def lead_lossy(self, key: int, partition: PartitionState, leader: int) -> None:
-        """A leader that may not have all that was acknowledged: what it has is what counts from here on."""
+        """A leader that may lack acknowledged messages: its log is the partition's log from now on."""
         self.changes.touch(key, partition)
         partition.in_sync = (leader,)
         partition.eligible = partition.impaired = ()
@@ -95,9 +95,9 @@ class Elections:
         partition.lossy_epoch = partition.leader_epoch
 
     def best(self, members: tuple[int, ...]) -> int:
-        """The one to lead of in-sync replicas: the preferred, but rather one whose broker doesn't leave, has
-        room, and has its clock right. A wrong clock is worse than a broker that drains, better than one
-        without room, which takes no messages, and that is better than one that stops."""
+        """The replica to lead out of an in-sync set: the preferred one, unless its broker drains, has a wrong
+        clock, has no room, or stops; in this order, the last being the worst.
+        """
         brokers = self._state.brokers
         for broker_id in members:
             if not brokers[broker_id].steps_aside:
@@ -107,16 +107,17 @@ class Elections:
             broker = brokers[broker_id]
             return broker.shutting_down, broker.no_room, broker.clock_off
 
-        return min(members, key=worse, default=NOBODY)
+        return min(members, key=worse, default=NO_BROKER)
 
     def _intact(self, partition: PartitionState) -> int:
-        """The one to lead of the eligible replicas that have all they had."""
+        """The replica to lead among the eligible ones that have lost nothing; 0 without one."""
         alive = (each for each in partition.eligible if not self._state.brokers[each].fenced)
         return self.best(tuple(each for each in alive if each not in partition.impaired))
 
     def any_alive(self, partition: PartitionState, failed: int = 0) -> int:
-        """For an unclean election: a replica whose broker lives, one that may be behind only if there is no
-        eligible one, one that is impaired last. 0: none."""
+        """The leader for an unclean election: a live eligible replica, else any live replica; impaired ones
+        come last. 0 where none lives.
+        """
         alive = [
             each
             for each in partition.replicas

@@ -2,7 +2,7 @@
 
 from tank_controller import limits
 from tank_controller.state.model import PositionState
-from tank_controller.state.outcome import Outcome, Rejected
+from tank_controller.state.outcome import CommandOutcome, Rejected
 from tank_controller.state.state import ClusterState
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
@@ -10,7 +10,7 @@ from tank_protos.wire.names import group_name_problem
 
 
 def check_commit_positions(state: ClusterState, command: pb.Command) -> None:
-    """Raises Rejected when nothing of the command can be kept."""
+    """Raises Rejected when no position of the command can be kept."""
     commit = command.commit_positions
     if problem := group_name_problem(commit.group):
         raise Rejected(ErrorCode.INVALID_NAME, problem)
@@ -20,19 +20,27 @@ def check_commit_positions(state: ClusterState, command: pb.Command) -> None:
     if _needs_room(state, commit.group) and not _is_unused(state, _longest_unused(state), command.now_ms):
         days = limits.GROUP_KEPT_MS // 86_400_000
         message = (
-            f"there are {limits.MAX_GROUPS} groups in use: use fewer; one unused for {days} days makes room"
+            f"there are {limits.MAX_GROUPS} groups in use: use fewer; a group that was unused for {days} "
+            f"days is replaced"
         )
         raise Rejected(ErrorCode.OVERLOADED, message)
     if state.position_count + _new_positions(state, commit) > limits.MAX_POSITIONS:
-        raise Rejected(ErrorCode.OVERLOADED, f"more than {limits.MAX_POSITIONS} positions would be kept")
+        raise Rejected(
+            ErrorCode.OVERLOADED,
+            f"the cluster keeps at most {limits.MAX_POSITIONS} positions "
+            f"of groups: use fewer groups, or delete topics",
+        )
     added = sum(len(position.metadata) for position in commit.positions)
     if state.metadata_bytes + added > limits.MAX_METADATA_BYTES:
-        message = f"positions' notes would have more than {limits.MAX_METADATA_BYTES} bytes: write less"
+        message = (
+            f"the metadata of all positions has at most {limits.MAX_METADATA_BYTES} bytes: commit "
+            f"shorter metadata"
+        )
         raise Rejected(ErrorCode.OVERLOADED, message)
 
 
-def commit_positions(state: ClusterState, command: pb.Command, outcome: Outcome) -> None:
-    """Keeps the positions that can be kept; an error for each of the others."""
+def commit_positions(state: ClusterState, command: pb.Command, outcome: CommandOutcome) -> None:
+    """Keeps the positions that can be kept; the outcome has an error for each of the others."""
     name = command.commit_positions.group
     group = state.groups.get(name, {})
     for position in command.commit_positions.positions:
@@ -73,7 +81,7 @@ def _is_unused(state: ClusterState, group: str, now_ms: int) -> bool:
 
 
 def forget_positions(state: ClusterState, topics: dict[int, dict[int, PositionState]]) -> None:
-    """Takes positions that were removed out of the counts."""
+    """Takes removed positions out of the counts."""
     for positions in topics.values():
         state.derived.position_count -= len(positions)
         state.derived.metadata_bytes -= sum(len(position.metadata) for position in positions.values())

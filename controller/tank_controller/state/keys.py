@@ -1,4 +1,6 @@
-"""Partitions as numbers, and sorted sets of them: small enough for a million in memory three times. Pure."""
+"""Partitions as numbers, and sorted sets of them. Compact: a million partitions are held in several such
+sets. Pure.
+"""
 
 from array import array
 from bisect import bisect_left
@@ -24,7 +26,7 @@ def partition_of(key: int) -> int:
 
 
 class KeySet:
-    """Keys of partitions, sorted; 8 bytes each. Topics come with rising ids: most are added at the end."""
+    """Keys of partitions, sorted; 8 bytes each. Topic ids rise, so most keys are added at the end."""
 
     __slots__ = ("_keys",)
 
@@ -42,17 +44,19 @@ class KeySet:
             keys.insert(at, key)
 
     def remove(self, key: int) -> None:
-        """Takes a key out that is there."""
+        """Removes a key that is in the set."""
         at = bisect_left(self._keys, key)
         assert self._keys[at] == key
         del self._keys[at]
 
     def __iter__(self) -> Iterator[int]:
-        """In rising order. Not to be held over a change."""
+        """The keys in rising order. The set must not change while the iterator is in use."""
         return iter(self._keys)
 
     def since(self, key: int) -> Iterator[int]:
-        """All of them once, from this key on and then from the lowest. Not to be held over a change."""
+        """All keys once: from this key on, then from the lowest. The set must not change while the iterator
+        is in use.
+        """
         keys = self._keys
         first = bisect_left(keys, key)
         for at in range(first, first + len(keys)):

@@ -1,10 +1,12 @@
-"""The replicated state machine as Raft's driver wants it: entries in, outcomes and deltas out. No I/O."""
+"""The replicated state machine with the interface that Raft's driver needs: entries in, outcomes and deltas
+out. No I/O.
+"""
 
 from collections.abc import Callable, Iterator
 
 from tank_controller import limits
 from tank_controller.state import commands
-from tank_controller.state.outcome import Outcome
+from tank_controller.state.outcome import CommandOutcome
 from tank_controller.state.state import ClusterState, SnapshotError
 from tank_controller.state.view_parts import WHOLE_PART_BYTES
 from tank_protos import feature_levels
@@ -12,23 +14,25 @@ from tank_protos.generated import control_pb2 as pb
 
 
 class UnknownEntryError(Exception):
-    """An entry that this version can't apply. To skip it would be to make another state."""
+    """An entry that this version can't apply. To skip it would make this state differ from the other
+    controllers' states.
+    """
 
 
 class Metadata:
-    """The cluster's state on one controller. Changed by the driver alone."""
+    """The cluster's state on one controller. Only the driver changes it."""
 
     def __init__(self, max_level: int = feature_levels.OWN.highest) -> None:
         """`max_level`: the newest feature level that this process knows."""
         self.state = ClusterState()
         self._max_level = max_level
-        self.on_delta: Callable[[pb.Delta], None] = _nobody
-        """Told of every entry that changed something, after the state has it."""
-        self.on_restored: Callable[[], None] = _nobody_either
-        """Told when the whole state was replaced by a snapshot."""
+        self.on_delta: Callable[[pb.Delta], None] = _ignore_delta
+        """Called with the delta of every entry that changed something, once the state contains the change."""
+        self.on_restored: Callable[[], None] = _ignore_restored
+        """Called when a snapshot has replaced the whole state."""
 
-    def apply(self, index: int, data: bytes) -> Outcome:
-        """One committed command. UnknownEntryError."""
+    def apply(self, index: int, data: bytes) -> CommandOutcome:
+        """Applies one committed command. Raises UnknownEntryError."""
         command = read_command(index, data)
         if command.raise_level.level > self._max_level:
             raise UnknownEntryError(
@@ -42,15 +46,15 @@ class Metadata:
         return outcome
 
     def snapshot(self) -> Iterator[bytes]:
-        """All of it as it is now, in pieces, between which entries may be applied."""
+        """The present state in pieces; entries may be applied between the pieces."""
         return self.state.snapshot_pieces()
 
     def whole_view(self) -> Iterator[pb.ViewUpdate | None]:
-        """What brokers need of it as it is now: messages, and None wherever others may have their turn."""
+        """The present state as messages for brokers; None after each piece, where the caller may pause."""
         return self.state.whole_view(limits.VIEW_PART, WHOLE_PART_BYTES)
 
     def restore(self, data: bytes) -> None:
-        """What `snapshot` gave, joined, here or on another controller. SnapshotError."""
+        """Takes the joined pieces of a `snapshot`, of any controller. Raises SnapshotError."""
         state = ClusterState.load(data)
         if state.feature_level > self._max_level:
             raise SnapshotError(
@@ -62,29 +66,30 @@ class Metadata:
 
 
 def read_command(index: int, data: bytes) -> pb.Command:
-    """The command of the entry `index`. UnknownEntryError."""
+    """Reads the command of the entry `index`. Raises UnknownEntryError."""
     try:
         command = pb.Command.FromString(data)
     except Exception as error:  # the runtimes of protobuf raise different types
         raise UnknownEntryError(
-            f"entry {index} of the metadata is no command: put the whole data folder back from a backup"
+            f"entry {index} of the metadata can't be read as a command: put the whole data folder back "
+            f"from a backup"
         ) from error
     if command.WhichOneof("command") is None:
         raise UnknownEntryError(
-            f"entry {index} of the metadata was written by a newer version: start that one, or put the "
+            f"entry {index} of the metadata was written by a newer version: start that version, or put the "
             "whole data folder back from a backup made before it ran"
         )
     return command
 
 
 def changes_something(delta: pb.Delta) -> bool:
-    """Whether brokers have to know of it: more than its index is there."""
+    """Whether the delta holds more than its index, and so concerns brokers."""
     return len(delta.ListFields()) > 1
 
 
-def _nobody(delta: pb.Delta) -> None:
-    """Before anybody listens."""
+def _ignore_delta(delta: pb.Delta) -> None:
+    """The listener until another one is set."""
 
 
-def _nobody_either() -> None:
-    """Before anybody listens."""
+def _ignore_restored() -> None:
+    """The listener until another one is set."""

@@ -1,47 +1,54 @@
-"""What the cluster's state is made of. Plain data; `ClusterState` holds it, commands change it."""
+"""The parts of the cluster's state. Plain data: `ClusterState` holds it, commands change it."""
 
 from dataclasses import dataclass, field
 
 from tank_protos import topic_settings
 from tank_protos.topic_settings import FlushPolicy, TopicSettings
 
-NOBODY = 0
-"""In `PartitionState.leader`."""
+NO_BROKER = 0
+"""The value of `PartitionState.leader` while the partition has no leader."""
 
 
 @dataclass(slots=True)
 class BrokerState:
-    """A broker, and the process that was its last to register."""
+    """A broker, and its last process that registered."""
 
     broker_id: int
     incarnation: bytes
     epoch: int
-    """The index of the entry that registered this incarnation; only grows."""
+    """The broker epoch: the index of the entry that registered this process; only grows."""
     endpoints: tuple[tuple[str, str, int], ...]
     """(name, host, port). No two brokers have the same host and port."""
     rack: str
     disk_uuid: bytes
     served_epoch: int = 0
-    """Of the last process before this one that was ever unfenced, and so may have acknowledged something.
-    What registered below feature level 3 has none: 0."""
+    """The epoch of the last earlier process that was ever unfenced, and so may have acknowledged messages. 0:
+    there was none.
+    """
     fenced_index: int = 0
-    """The entry that fenced it; 0: it is not fenced. Invariant: a fenced broker leads nothing and is in no
-    in-sync set."""
+    """The index of the entry that fenced it; 0: it is not fenced. Invariant: a fenced broker leads nothing
+    and is in no in-sync set.
+    """
     draining: bool = False
     scaled_down: bool = False
-    """It drains because fewer brokers are wanted: `scaling` takes that back, or removes it when it has gone.
-    Invariant: then it is draining."""
+    """It drains because fewer brokers are wanted. `scaling` ends the drain when more are wanted again, and
+    removes the broker when it has stopped. Invariant: then it is draining.
+    """
     shutting_down: bool = False
     replicates: bool = False
-    """It may be one of several; a process that is alone, or of before there was replication, may not."""
+    """The process replicates, so the cluster may have several brokers; a process that doesn't must be the
+    only one.
+    """
     clock_off: bool = False
-    """The leading controller found its clock away from those of most. Below feature level 3 never."""
+    """The leading controller found that its clock differs from the clocks of most brokers."""
     no_room: bool = False
-    """Its volume had no room for messages. Below feature level 3 never. It ends when the volume is larger,
-    with a new process that finds room, or by hand; not because room is free again."""
+    """Its volume had no room for messages. The mark goes when a new process of the broker finds a larger
+    volume, or by an operator; free space alone doesn't end it.
+    """
     flush_replicated: bool = False
-    """How this process flushes topics that don't say. Others follow it: every broker's unsure tail is judged
-    by it."""
+    """The default `flush` of this process, for topics that set none. The state needs it to know which
+    messages were acknowledged before they were on a disk.
+    """
 
     @property
     def fenced(self) -> bool:
@@ -55,42 +62,44 @@ class BrokerState:
 
     @property
     def leaves(self) -> bool:
-        """Whether others had better lead."""
+        """Whether the broker is about to leave, so that other brokers should lead."""
         return self.draining or self.shutting_down
 
     @property
     def steps_aside(self) -> bool:
-        """Whether what it leads goes to others that can lead as soon as there are any."""
+        """Whether its leaderships move to other replicas as soon as these can lead."""
         return self.leaves or self.clock_off or self.no_room
 
 
 @dataclass(slots=True)
 class PartitionState:
-    """Who holds a partition, and who leads it. Sets of replicas are in the order of `replicas`."""
+    """A partition's replicas and leader. Sets of replicas are in the order of `replicas`."""
 
     replicas: tuple[int, ...]
-    """In the order of preference; during a move those that are to go come last."""
+    """In the order of preference. During a move, the replicas that will be removed come last."""
     in_sync: tuple[int, ...]
-    """Among the replicas, none fenced. Empty exactly when nobody leads."""
+    """A subset of the replicas, none of them fenced. Empty exactly when the partition has no leader."""
     leader: int
-    """0: nobody; else in sync."""
+    """The broker id of the leader, which is in sync; NO_BROKER without a leader."""
     leader_epoch: int
-    """Only grows; in one epoch there is one leader, and one process of it."""
+    """Only grows. Each epoch has one leader, and one process of that broker."""
     partition_epoch: int
     """Grows with every change of this partition."""
     eligible: tuple[int, ...] = ()
-    """Out of sync, but nothing was acknowledged without them. Empty once enough are in sync."""
+    """Replicas out of sync without which nothing was acknowledged since they left. Empty once enough replicas
+    are in sync.
+    """
     impaired: tuple[int, ...] = ()
-    """Eligible ones that came back without all they had: not elected but by a lossy election."""
+    """Eligible replicas that may have lost messages: only a lossy or unclean election makes them leader."""
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
     lossy_elections: int = 0
-    """Of this partition so far, lossy and unclean ones."""
+    """How many lossy and unclean elections this partition has had."""
     lossy_epoch: int = 0
-    """The leader epoch that began with the last of them."""
+    """The leader epoch that began with the last lossy or unclean election."""
 
     def copy(self) -> "PartitionState":
-        """Another one that is the same."""
+        """Returns a copy."""
         return PartitionState(
             self.replicas,
             self.in_sync,
@@ -112,7 +121,7 @@ class PartitionState:
 
     @property
     def under_replicated(self) -> bool:
-        """Whether a replica that doesn't only just come is out of sync."""
+        """Whether a replica is out of sync, apart from those that are being added."""
         if len(self.in_sync) == len(self.replicas):
             return False
         return not self.adding or not set(self.replicas) <= {*self.in_sync, *self.adding}
@@ -131,37 +140,40 @@ class PartitionState:
 
 @dataclass(slots=True)
 class TopicState:
-    """A topic. Its id is the index of the entry that created it: a topic made again gets another."""
+    """A topic. Its id is the index of the entry that created it, so a topic that is created again gets
+    another id.
+    """
 
     topic_id: int
     name: str
     replication_factor: int
     settings: dict[str, str]
-    """What somebody set; sorted by key. Replaced by `set` alone."""
+    """The settings that were set for this topic; sorted by key. Only `set` replaces them."""
     partitions: list[PartitionState]
     was_replicated: bool = False
-    """Messages were acknowledged that were in memory alone, before its `flush` became another, or the default
-    of the last broker that did so. For ever."""
+    """Messages of the topic were once acknowledged in memory alone, before its `flush` changed or the last
+    broker with that default went. Stays true for ever.
+    """
     policy: TopicSettings = field(init=False)
-    """Derived, as is the next."""
+    """Derived from the settings, as is the next field."""
     min_insync: int = field(init=False)
-    """How many must be in sync for anything to be acknowledged; 1 at least."""
+    """How many replicas must be in sync for a message to be acknowledged; at least 1."""
 
     def __post_init__(self) -> None:
         self.set(self.settings)
 
     def set(self, settings: dict[str, str]) -> None:
-        """Takes other settings, which were checked."""
+        """Replaces the settings, which the caller has checked."""
         self.settings = settings
         self.policy = topic_settings.from_pairs(settings) if settings else _NOTHING_SET
         self.min_insync = self.policy.min_insync(self.replication_factor)
 
     def may_be_unsynced(self, broker_default_replicated: bool) -> bool:
-        """Whether a broker may have acknowledged what its disk didn't hold yet."""
+        """Whether a broker may have acknowledged messages that were on no disk yet."""
         return self.was_replicated or self.acknowledges_unsynced(broker_default_replicated)
 
     def acknowledges_unsynced(self, broker_default_replicated: bool) -> bool:
-        """Whether a broker does so now."""
+        """Whether a broker acknowledges messages that are on no disk yet, at present."""
         if self.policy.flush is None:
             return broker_default_replicated
         return self.policy.flush is FlushPolicy.REPLICATED
@@ -171,13 +183,13 @@ _NOTHING_SET = TopicSettings()
 
 
 @dataclass(slots=True)
-class ProducerState:
+class NamedProducer:
     """The present id of a named producer. Replaced, never changed: a snapshot may be reading it."""
 
     generation: int
     producer_id: int
     ended: tuple[int, ...]
-    """Ids of earlier generations, oldest first; bounded."""
+    """Ids of earlier generations, oldest first; a bounded number."""
     used_ms: int
 
 

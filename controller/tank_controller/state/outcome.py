@@ -1,4 +1,4 @@
-"""What a command of the controller's log comes to. Pure."""
+"""The outcome of a command of the controller's log. Pure."""
 
 from dataclasses import dataclass, field
 
@@ -7,7 +7,7 @@ from tank_protos.generated import control_pb2 as pb
 
 
 class Rejected(ValueError):
-    """Why a command changes nothing, and what to do."""
+    """The reason why a command changes nothing, and what to do about it."""
 
     def __init__(self, error: ErrorCode, message: str) -> None:
         super().__init__(message)
@@ -16,26 +16,26 @@ class Rejected(ValueError):
 
     @property
     def is_unsure(self) -> bool:
-        """It may have come to be, or another controller has to be asked."""
+        """Whether the command may have been applied all the same, or another controller has to be asked."""
         return self.error in (ErrorCode.NO_LEADER, ErrorCode.TIMED_OUT)
 
 
 @dataclass(slots=True)
-class Outcome:
-    """What became of a command."""
+class CommandOutcome:
+    """What a command changed, and the answer to its proposer."""
 
     delta: pb.Delta
-    """What brokers must know of it; empty when nothing changed."""
+    """The changes that brokers must know; empty when nothing changed."""
     rejection: Rejected | None = None
     topic_id: int = 0
     producer_id: int = 0
     producer_ids: int = 0
-    """How many ids, from that one on, are the asker's; 0: that one alone."""
+    """The number of ids, beginning with that one, that the proposer may use; 0: that one alone."""
     results: list[ErrorCode] = field(default_factory=list)
-    """Of committed positions, one by one."""
+    """The error codes of committed positions, or of partitions, one by one."""
 
     def as_message(self, request_id: int = 0) -> pb.ProposalOutcome:
-        """For a broker."""
+        """The outcome as a message to a broker."""
         if self.rejection is not None:
             error, message = self.rejection.error, self.rejection.message
             return pb.ProposalOutcome(

@@ -1,7 +1,7 @@
 """In-sync sets, failed replicas and elections of single partitions. Pure.
 
-What names many partitions is judged one by one: `Outcome.results` has an error for each, and those that are
-refused change nothing.
+A command that names many partitions is judged partition by partition: `CommandOutcome.results` has an error
+for each, and a refused partition does not change.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,17 +11,17 @@ from tank_controller import limits
 from tank_controller.state.brokers import process
 from tank_controller.state.elections import Elections
 from tank_controller.state.keys import key_of
-from tank_controller.state.model import NOBODY, PartitionState, TopicState
-from tank_controller.state.outcome import Outcome, Rejected
+from tank_controller.state.model import NO_BROKER, PartitionState, TopicState
+from tank_controller.state.outcome import CommandOutcome, Rejected
 from tank_controller.state.state import ClusterState
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
 
 Named = TypeVar("Named", pb.PartitionRef, pb.InSyncSet, pb.Placed)
-"""A part of a command that is about one partition."""
+"""The part of a command that is about one partition."""
 
 Judge = Callable[[Elections, int, TopicState, PartitionState, Named], ErrorCode]
-"""Changes one partition, or says why not."""
+"""Changes one partition, or returns the error code."""
 
 
 def check_count(count: int) -> None:
@@ -31,7 +31,7 @@ def check_count(count: int) -> None:
         raise Rejected(ErrorCode.TOO_LARGE, message)
 
 
-def each(state: ClusterState, named: Sequence[Named], judge: "Judge[Named]", outcome: Outcome) -> None:
+def each(state: ClusterState, named: Sequence[Named], judge: "Judge[Named]", outcome: CommandOutcome) -> None:
     """Judges partitions one by one."""
     elections = Elections(state)
     for one in named:
@@ -50,16 +50,21 @@ def each(state: ClusterState, named: Sequence[Named], judge: "Judge[Named]", out
 
 
 def check_change_in_sync(state: ClusterState, command: pb.Command) -> None:
-    """Raises Rejected when whoever asks may not lead anything."""
+    """Raises Rejected when the broker that asks may not lead any partition."""
     change = command.change_in_sync
     check_count(len(change.sets))
     if process(state, change.broker_id, change.broker_epoch).fenced:
-        message = f"broker {change.broker_id} is fenced: wait until it has seen its registration"
+        message = (
+            f"broker {change.broker_id} is fenced: it may lead again when its view has the entry of "
+            f"its registration"
+        )
         raise Rejected(ErrorCode.FENCED, message)
 
 
-def change_in_sync(state: ClusterState, command: pb.Command, outcome: Outcome) -> None:
-    """In-sync sets as their leader wants them, if nothing has changed since it looked."""
+def change_in_sync(state: ClusterState, command: pb.Command, outcome: CommandOutcome) -> None:
+    """Sets in-sync sets as their leaders propose them, unless the partition has changed since the leader
+    looked.
+    """
     leader = command.change_in_sync.broker_id
 
     def judge(
@@ -93,14 +98,14 @@ def _in_sync_error(
 
 
 def check_report_failed(state: ClusterState, command: pb.Command) -> None:
-    """Raises Rejected when another process of the broker said it."""
+    """Raises Rejected when the report is not of the broker's present process."""
     report = command.report_failed
     check_count(len(report.partitions))
     process(state, report.broker_id, report.broker_epoch)
 
 
-def report_failed(state: ClusterState, command: pb.Command, outcome: Outcome) -> None:
-    """Replicas that can't go on: out of the in-sync sets, and what they led is led by others."""
+def report_failed(state: ClusterState, command: pb.Command, outcome: CommandOutcome) -> None:
+    """Takes replicas that can't go on out of the in-sync sets, and elects other leaders where they led."""
     failed = command.report_failed.broker_id
 
     def judge(
@@ -122,11 +127,13 @@ def check_elect_leader(state: ClusterState, command: pb.Command) -> None:
     """Raises Rejected."""
     check_count(len(command.elect_leader.partitions))
     if command.elect_leader.kind not in pb.ElectLeader.Kind.values():
-        raise Rejected(ErrorCode.INVALID_REQUEST, "this version knows no such election")
+        raise Rejected(ErrorCode.INVALID_REQUEST, "this version doesn't know this kind of election")
 
 
-def elect_leader(state: ClusterState, command: pb.Command, outcome: Outcome) -> None:
-    """Moves leadership to where it should be; or ends, at a price, that nobody leads."""
+def elect_leader(state: ClusterState, command: pb.Command, outcome: CommandOutcome) -> None:
+    """Elects preferred leaders, or, where a partition has no leader, an unclean leader that may lack
+    messages.
+    """
     unclean = command.elect_leader.kind == pb.ElectLeader.UNCLEAN
     each(state, command.elect_leader.partitions, _elect_unclean if unclean else _elect_preferred, outcome)
 
@@ -134,7 +141,7 @@ def elect_leader(state: ClusterState, command: pb.Command, outcome: Outcome) -> 
 def _elect_preferred(
     elections: Elections, key: int, topic: TopicState, partition: PartitionState, _: pb.PartitionRef
 ) -> ErrorCode:
-    if partition.leader == NOBODY:
+    if partition.leader == NO_BROKER:
         return ErrorCode.NOT_ELECTABLE
     elections.lead(key, partition, elections.best(partition.in_sync))
     return ErrorCode.NONE
@@ -143,34 +150,43 @@ def _elect_preferred(
 def _elect_unclean(
     elections: Elections, key: int, topic: TopicState, partition: PartitionState, _: pb.PartitionRef
 ) -> ErrorCode:
-    if partition.leader != NOBODY:
+    if partition.leader != NO_BROKER:
         return ErrorCode.NONE
     best = elections.any_alive(partition)
-    if best == NOBODY:
+    if best == NO_BROKER:
         return ErrorCode.NOT_ELECTABLE
     elections.lead_lossy(key, partition, best)
     return ErrorCode.NONE
 
 
 def check_elect_lossy(state: ClusterState, command: pb.Command) -> None:
-    """Raises Rejected while one that is whole may yet come back, or has not said where its log ends."""
+    """Raises Rejected while an unimpaired replica may yet come back, or a replica has not answered where its
+    log ends.
+    """
     lossy = command.elect_lossy
     partition = state.partition(lossy.topic_id, lossy.partition)
     if partition is None:
         raise Rejected(ErrorCode.UNKNOWN_PARTITION, "there is no such partition")
     if not waits_for_ends(state, partition):
-        raise Rejected(ErrorCode.NOT_ELECTABLE, "the partition is led, or a replica may yet come back whole")
+        raise Rejected(
+            ErrorCode.NOT_ELECTABLE,
+            "the partition has a leader, or a replica that lost nothing may yet come back",
+        )
     ends = _valid_ends(state, partition, lossy)
     silent = set(partition.eligible) - {end.broker_id for end in ends}
     if silent:
-        message = f"ask broker {min(silent)}, too, where its log ends: it may have more"
+        message = f"ask broker {min(silent)}, too, where its log ends: it may have more messages"
         raise Rejected(ErrorCode.INELIGIBLE_REPLICA, message)
     if all(end.unusable for end in ends):
-        raise Rejected(ErrorCode.NOT_ELECTABLE, "no replica has anything that it could lead with")
+        raise Rejected(
+            ErrorCode.NOT_ELECTABLE,
+            "no replica has a log that can be read: restart the brokers of the partition's replicas, and "
+            "start those that are down; if their disks are gone, put back a data folder of one of them",
+        )
 
 
-def elect_lossy(state: ClusterState, command: pb.Command, outcome: Outcome) -> None:
-    """The replica with the greatest end leads."""
+def elect_lossy(state: ClusterState, command: pb.Command, outcome: CommandOutcome) -> None:
+    """Makes the replica with the greatest end the leader."""
     lossy = command.elect_lossy
     key = key_of(lossy.topic_id, lossy.partition)
     _, partition = state.find(key)
@@ -192,9 +208,9 @@ def elect_lossy(state: ClusterState, command: pb.Command, outcome: Outcome) -> N
 
 
 def waits_for_ends(state: ClusterState, partition: PartitionState) -> bool:
-    """Whether a lossy election is due: nobody leads, all that could have come back, and none is whole."""
+    """Whether a lossy election is due: no leader, all eligible replicas back, and each impaired."""
     return (
-        partition.leader == NOBODY
+        partition.leader == NO_BROKER
         and bool(partition.eligible)
         and partition.impaired == partition.eligible
         and not any(state.brokers[broker_id].fenced for broker_id in partition.eligible)
@@ -202,7 +218,7 @@ def waits_for_ends(state: ClusterState, partition: PartitionState) -> bool:
 
 
 def _valid_ends(state: ClusterState, partition: PartitionState, lossy: pb.ElectLossy) -> list[pb.ReplicaEnd]:
-    """What the present processes of this partition's replicas said."""
+    """The answers that come from the present processes of this partition's replicas."""
     valid = []
     for end in lossy.ends:
         broker = state.brokers.get(end.broker_id)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 Load = tuple[int, int]
-"""(replicas that it holds, broker id): brokers in this order are the least loaded first."""
+"""(number of replicas that it holds, broker id): in this order the least loaded broker comes first."""
 
 
 @dataclass(slots=True)
@@ -18,20 +18,20 @@ class _Seat:
 class Spread:
     """Brokers by load within racks, and racks by their least loaded broker.
 
-    Placing looks at no more brokers than it takes, and a change of one broker's load moves that one alone:
-    among a thousand brokers, or racks, a search for each replica would be too slow.
+    Placing a replica looks at few brokers, and a changed load moves one broker: with a thousand brokers or
+    racks, a search for each replica would be too slow.
     """
 
     _seats: dict[int, _Seat] = field(default_factory=dict)
     _racks: dict[str, list[Load]] = field(default_factory=dict)
-    """Sorted; none is empty."""
+    """The brokers of each rack, sorted; no rack is empty."""
     _heads: list[tuple[Load, str]] = field(default_factory=list)
     """Each rack's least loaded broker; sorted."""
     _touched: set[int] = field(default_factory=set)
-    """Brokers whose load may be another than it is here."""
+    """Brokers whose load has perhaps changed since `refresh`."""
 
     def touch(self, brokers: Iterable[int]) -> None:
-        """Something about these brokers changed; `refresh` looks what."""
+        """Notes that these brokers may have changed; `refresh` looks at them."""
         self._touched.update(brokers)
 
     def refresh(self, seat_of: Callable[[int], tuple[str, int] | None]) -> None:
@@ -50,8 +50,9 @@ class Spread:
         return broker_id in self._seats
 
     def pick(self, taken: Mapping[int, str]) -> int:
-        """The least loaded broker that is not among those taken (id -> rack), in a rack without one of them
-        where there is such a broker. 0: there is none."""
+        """The least loaded broker that is not in `taken` (broker id -> rack), in a rack that `taken` lacks if
+        there is one. Returns 0 when there is none.
+        """
         racks = set(taken.values())
         for (_, broker_id), rack in self._heads:
             if rack not in racks:
@@ -63,10 +64,10 @@ class Spread:
         return min((load for load in free if load is not None), default=(0, 0))[1]
 
     def place(self, count: int, replication_factor: int, leads: Mapping[int, int]) -> list[tuple[int, ...]]:
-        """Replicas for new partitions, the preferred leader first; loads grow with it.
+        """Chooses replicas for new partitions, the preferred leader first, and counts them as load.
 
-        The leader is the one of a partition's brokers that leads least (`leads`, and what is placed here).
-        There must be `replication_factor` brokers.
+        The preferred leader is the replica whose broker leads least, by `leads` and the partitions placed in
+        this call. There must be `replication_factor` brokers.
         """
         assert 1 <= replication_factor <= len(self._seats)
         added: dict[int, int] = {}
@@ -87,7 +88,7 @@ class Spread:
         rack, load = self._seats[broker_id].rack, self._seats[broker_id].load
         self._remove(broker_id)
         self._add(broker_id, rack, load[0] + 1)
-        self._touched.add(broker_id)  # it is a plan until the partition is there
+        self._touched.add(broker_id)  # the load is a plan until the partition exists
 
     def _add(self, broker_id: int, rack: str, replicas: int) -> None:
         load = replicas, broker_id

@@ -1,23 +1,22 @@
-"""Producer ids: given, and ended by a higher generation of their name. Pure."""
+"""Producer ids: how they are given out, and how a higher generation of a name ends the earlier one. Pure."""
 
 from dataclasses import replace
 
 from tank_controller import limits
-from tank_controller.state.model import ProducerState
-from tank_controller.state.outcome import Outcome, Rejected
+from tank_controller.state.model import NamedProducer
+from tank_controller.state.outcome import CommandOutcome, Rejected
 from tank_controller.state.state import ClusterState
 from tank_protos.error_codes import ErrorCode
-from tank_protos.feature_levels import PRODUCER_BLOCKS
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.wire.names import MAX_BLOCK_IDS, MAX_PRODUCER_NAME_BYTES
 
 BLOCK_IDS = 1000
-"""Ids of a block that a broker asks for without a number: it gives them out one by one."""
+"""The size of a block for a broker that names none: the broker gives these ids out one by one."""
 FIRST_OF_BLOCKS = 1 << 50
-"""Ids of blocks are from here on: below are log indices, which are ids, too, and never come so far."""
+"""The first id of blocks. Ids below are indexes of log entries, which never become so large."""
 
 
-def known_producer(state: ClusterState, name: str, generation: int) -> ProducerState | None:
+def known_producer(state: ClusterState, name: str, generation: int) -> NamedProducer | None:
     """The producer, when this is its name's present generation."""
     producer = state.producers.get(name)
     return producer if producer is not None and producer.generation == generation else None
@@ -48,18 +47,18 @@ def check_init_producer(state: ClusterState, command: pb.Command) -> None:
             raise Rejected(ErrorCode.OVERLOADED, message)
 
 
-def init_producer(state: ClusterState, command: pb.Command, outcome: Outcome) -> None:
-    """A fresh id, or a block of them; for a name, the one of its generation."""
+def init_producer(state: ClusterState, command: pb.Command, outcome: CommandOutcome) -> None:
+    """Gives out a new id, a block of ids, or the id of a named producer's generation."""
     init = command.init_producer
     outcome.producer_id = state.index
     if not init.name:
-        if init.block and state.feature_level >= PRODUCER_BLOCKS:
+        if init.block:
             outcome.producer_id = FIRST_OF_BLOCKS + state.index * MAX_BLOCK_IDS
             outcome.producer_ids = init.block_ids or BLOCK_IDS
         return
     producer = state.producers.pop(init.name, None)
     if producer is None:
-        producer = ProducerState(init.generation, state.index, (), 0)
+        producer = NamedProducer(init.generation, state.index, (), 0)
         if len(state.producers) >= limits.MAX_NAMED_PRODUCERS:
             forgotten = state.producers.pop(next(iter(state.producers)))
             outcome.delta.forgotten_producers.extend(forgotten.ended)
@@ -68,7 +67,7 @@ def init_producer(state: ClusterState, command: pb.Command, outcome: Outcome) ->
         ended = (*producer.ended, producer.producer_id)
         kept = ended[-limits.MAX_ENDED_IDS_PER_NAME :]
         outcome.delta.forgotten_producers.extend(ended[: -len(kept)])
-        producer = ProducerState(init.generation, state.index, kept, producer.used_ms)
+        producer = NamedProducer(init.generation, state.index, kept, producer.used_ms)
     used_ms = max(producer.used_ms, command.now_ms)
     state.producers[init.name] = replace(producer, used_ms=used_ms)
     outcome.producer_id = producer.producer_id

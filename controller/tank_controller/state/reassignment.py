@@ -1,11 +1,13 @@
-"""Moving a partition's replicas: add, let them catch up, take the others away. Pure."""
+"""Moving a partition's replicas: adding new ones, waiting until they are in sync, removing the old ones.
+Pure.
+"""
 
 from collections.abc import Callable, Sequence
 
 from tank_controller import limits
 from tank_controller.state.elections import Elections
 from tank_controller.state.model import PartitionState, TopicState
-from tank_controller.state.outcome import Outcome
+from tank_controller.state.outcome import CommandOutcome
 from tank_controller.state.partitions import check_count, each
 from tank_controller.state.state import ClusterState
 from tank_protos.error_codes import ErrorCode
@@ -17,8 +19,8 @@ def check_reassign(state: ClusterState, command: pb.Command) -> None:
     check_count(len(command.reassign.partitions))
 
 
-def reassign(state: ClusterState, command: pb.Command, outcome: Outcome) -> None:
-    """Begins moves. Another order of the same replicas is a move that is through at once."""
+def reassign(state: ClusterState, command: pb.Command, outcome: CommandOutcome) -> None:
+    """Begins moves. A new order of the same replicas takes effect at once."""
 
     def judge(
         elections: Elections, key: int, topic: TopicState, partition: PartitionState, placed: pb.Placed
@@ -66,15 +68,15 @@ def check_finish_reassign(state: ClusterState, command: pb.Command) -> None:
     check_count(len(command.finish_reassign.partitions))
 
 
-def finish_reassign(state: ClusterState, command: pb.Command, outcome: Outcome) -> None:
-    """Takes away the replicas that are to go, where the added ones have caught up."""
+def finish_reassign(state: ClusterState, command: pb.Command, outcome: CommandOutcome) -> None:
+    """Removes the replicas that are to go, where the added ones are in sync."""
     _end_moves(
         state, command.finish_reassign.partitions, may_finish, lambda partition: partition.target, outcome
     )
 
 
 def may_finish(topic: TopicState, partition: PartitionState) -> bool:
-    """Whether the added replicas are in sync, and enough are without those that go."""
+    """Whether the added replicas are in sync, and enough are in sync without the ones to be removed."""
     left = set(partition.in_sync) - set(partition.removing)
     return set(partition.adding) <= left and len(left) >= topic.min_insync
 
@@ -84,8 +86,8 @@ def check_cancel_reassign(state: ClusterState, command: pb.Command) -> None:
     check_count(len(command.cancel_reassign.partitions))
 
 
-def cancel_reassign(state: ClusterState, command: pb.Command, outcome: Outcome) -> None:
-    """Takes the added replicas away again, where that leaves nothing to them alone."""
+def cancel_reassign(state: ClusterState, command: pb.Command, outcome: CommandOutcome) -> None:
+    """Removes the added replicas again, unless messages would be in too few replicas then."""
 
     def before(partition: PartitionState) -> tuple[int, ...]:
         return tuple(each for each in partition.replicas if each not in partition.adding)
@@ -94,7 +96,7 @@ def cancel_reassign(state: ClusterState, command: pb.Command, outcome: Outcome) 
 
 
 def may_cancel(topic: TopicState, partition: PartitionState) -> bool:
-    """Whether the added replicas have nothing that would be in too few others."""
+    """Whether the move can be cancelled: the added replicas hold no message that too few others have."""
     adding = set(partition.adding)
     left = set(partition.in_sync) - adding
     return not adding & {*partition.in_sync, *partition.eligible} or len(left) >= topic.min_insync
@@ -105,7 +107,7 @@ def _end_moves(
     named: Sequence[pb.PartitionRef],
     may_end: Callable[[TopicState, PartitionState], bool],
     kept: Callable[[PartitionState], tuple[int, ...]],
-    outcome: Outcome,
+    outcome: CommandOutcome,
 ) -> None:
     def judge(
         elections: Elections, key: int, topic: TopicState, partition: PartitionState, _: pb.PartitionRef
@@ -125,7 +127,7 @@ def _end_moves(
 
 
 def _put_in_order(partition: PartitionState) -> None:
-    """The replicas are others now: so are their sets, and their order."""
+    """Sorts the sets of replicas in the order of the new replicas."""
     partition.in_sync = partition.in_order(set(partition.in_sync) & set(partition.replicas))
     partition.eligible = partition.in_order(set(partition.eligible) & set(partition.replicas))
     partition.impaired = partition.in_order(set(partition.impaired) & set(partition.replicas))

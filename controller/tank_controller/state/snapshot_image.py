@@ -1,11 +1,11 @@
-"""A snapshot of the state as it was at one entry, made in pieces while later ones change it. Pure."""
+"""A snapshot of the state at one entry, written in pieces while later entries change the state. Pure."""
 
 from collections.abc import Iterator
 from itertools import chain, islice
 
 from tank_controller import limits
 from tank_controller.state.codec import (
-    Stored,
+    SnapshotContents,
     broker_message,
     describe_topic,
     positions,
@@ -15,14 +15,13 @@ from tank_controller.state.topics_image import TopicsImage
 from tank_protos import feature_levels
 from tank_protos.generated import control_pb2 as pb
 
-_WITH_LEVEL = 4
-"""The first format that says which feature level is in force; before it there is only the first."""
+"""The first snapshot format that says which feature level is in force; an older snapshot is of level 1."""
 
 
 class SnapshotImage:
-    """Of one moment: what is small is copied, topics and partitions are an image's."""
+    """The state at one moment: small parts are copied, topics and partitions are in a `TopicsImage`."""
 
-    def __init__(self, stored: Stored) -> None:
+    def __init__(self, stored: SnapshotContents) -> None:
         self._index = stored.index
         self._replicates = stored.replicates
         self._feature_level = stored.feature_level
@@ -38,10 +37,10 @@ class SnapshotImage:
         }
 
     def pieces(self, items: int) -> Iterator[bytes]:
-        """The snapshot's bytes, so many partitions, or positions, or a part's more at a time.
+        """The snapshot's bytes, in pieces of about `items` partitions, positions or producers.
 
-        The same state gives the same bytes, joined: everything is written in one order, and messages back to
-        back are one message. So large topics and groups come in parts that begin at the same places.
+        The same state gives the same bytes, joined: everything is written in one order. Large topics and
+        groups are written in several parts, which protobuf reads as one message.
         """
         level = self._feature_level
         form = feature_levels.formats(level).snapshot
@@ -51,7 +50,7 @@ class SnapshotImage:
             peer_key=self._peer_key,
             lossy_elections=self._lossy_elections,
             demands_secret=self._demands_secret,
-            feature_level=level if form >= _WITH_LEVEL else 0,
+            feature_level=level,
         )
         parts = chain(
             [(len(self._brokers), _bytes(head))],
@@ -72,7 +71,9 @@ class SnapshotImage:
         yield b"".join(piece)
 
     def _topic_parts(self) -> Iterator[tuple[int, bytes]]:
-        """With how many partitions each has, as the next two have producers and positions."""
+        """The topics as (number of partitions, bytes); the next two methods do the same for producers and
+        positions.
+        """
         for topic in self.topics.topics:
             end = 0
             while end < topic.count:

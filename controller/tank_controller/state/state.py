@@ -1,6 +1,6 @@
-"""The cluster's state: what the controller's log adds up to. Pure, and the same on every controller.
+"""The cluster's state: the result of the controllers' log. Pure, and the same on every controller.
 
-Invariant: the state after entry n depends on the entries up to n alone; its snapshot is the same bytes
+Invariant: the state after entry n depends only on the entries up to n. Its snapshot has the same bytes
 however it was reached (replayed, or loaded from an older snapshot and the rest replayed).
 """
 
@@ -12,14 +12,14 @@ from typing import TypeVar
 
 from tank_controller import limits
 from tank_controller.state import codec
-from tank_controller.state.codec import SnapshotError, Stored
+from tank_controller.state.codec import SnapshotContents, SnapshotError
 from tank_controller.state.keys import KeySet, key_of, partition_of, topic_of
 from tank_controller.state.model import (
-    NOBODY,
+    NO_BROKER,
     BrokerState,
+    NamedProducer,
     PartitionState,
     PositionState,
-    ProducerState,
     TopicState,
 )
 from tank_controller.state.placement import Spread
@@ -32,12 +32,12 @@ from tank_protos.generated import control_pb2 as pb
 Piece = TypeVar("Piece")
 
 __all__ = [
-    "NOBODY",
+    "NO_BROKER",
     "BrokerState",
     "ClusterState",
+    "NamedProducer",
     "PartitionState",
     "PositionState",
-    "ProducerState",
     "SnapshotError",
     "TopicState",
 ]
@@ -45,27 +45,27 @@ __all__ = [
 
 @dataclass(slots=True)
 class Derived:
-    """What follows from the rest of the state, kept at hand. Never in a snapshot."""
+    """Indexes and counts that follow from the rest of the state. Not part of a snapshot."""
 
     topic_ids: dict[str, int] = field(default_factory=dict)
     held: dict[int, KeySet] = field(default_factory=dict)
     """The partitions that each broker is a replica of; none is empty."""
     led: Counter[int] = field(default_factory=Counter)
-    """How many partitions each broker leads; 0: how many nobody leads."""
+    """How many partitions each broker leads; under NO_BROKER: how many have no leader."""
     preferred: Counter[int] = field(default_factory=Counter)
     """How many partitions each broker is the first replica of."""
     leaderless: set[int] = field(default_factory=set)
-    """Partitions (keys) that nobody leads."""
+    """The keys of partitions without a leader."""
     displaced: set[int] = field(default_factory=set)
-    """Partitions that another leads than the first replica."""
+    """Partitions whose leader is not their first replica."""
     moving: set[int] = field(default_factory=set)
     doubtful: set[int] = field(default_factory=set)
-    """Partitions that nobody leads and of which a replica that could lead may have lost something: a lossy
-    election may be due. Among the leaderless."""
+    """Leaderless partitions with an eligible replica that may have lost messages: a lossy election may be
+    due."""
     under_replicated: int = 0
-    """How many partitions are so."""
+    """How many partitions have fewer in-sync replicas than replicas."""
     below_min_insync: int = 0
-    """How many partitions acknowledge nothing: too few are in sync."""
+    """How many partitions acknowledge nothing, because too few replicas are in sync."""
     partition_count: int = 0
     position_count: int = 0
     metadata_bytes: int = 0
@@ -73,31 +73,35 @@ class Derived:
 
 @dataclass(slots=True)
 class ClusterState:
-    """All of it. Changed by `commands.apply` alone."""
+    """The whole state. Only `commands.apply` changes it."""
 
     index: int = 0
-    """The last entry that is in here."""
+    """The last entry that was applied."""
     peer_key: bytes = b""
-    """What brokers know each other by; empty until the first leader has proposed one."""
+    """The key with which brokers authenticate to each other; the first leader proposes it."""
     replicates: bool = False
-    """All registered brokers do, or once did."""
+    """Whether the registered brokers replicate, or once did."""
     feature_level: int = feature_levels.FIRST
-    """The one in force; only grows."""
+    """The feature level in force; it never falls."""
     brokers: dict[int, BrokerState] = field(default_factory=dict)
     topics: dict[int, TopicState] = field(default_factory=dict)
-    producers: dict[str, ProducerState] = field(default_factory=dict)
+    producers: dict[str, NamedProducer] = field(default_factory=dict)
     """By name, in the order of last use."""
     groups: dict[str, dict[int, dict[int, PositionState]]] = field(default_factory=dict)
-    """Group, in the order of the last commit; topic id; partition. No group and no topic in it is empty."""
+    """Group (in the order of the last commit), topic id, partition. No group, and no topic of a group, is
+    empty.
+    """
     lossy_elections: int = 0
-    """Lossy and unclean elections so far, of partitions that are gone, too: acknowledged messages may be."""
+    """The number of lossy and unclean elections so far, with those of deleted partitions: each may have lost
+    acknowledged messages.
+    """
     demands_secret: bool = False
-    """The cluster's secret is demanded of every process; never taken back."""
+    """Whether every process must prove the cluster's secret; never taken back."""
     derived: Derived = field(default_factory=Derived)
     spread: Spread = field(default_factory=Spread, compare=False)
-    """Of replicas over brokers and racks; brought up to date when somebody places."""
-    _images: list[TopicsImage] = field(default_factory=list, compare=False, repr=False)
-    """What snapshots and whole views that are being made are written of."""
+    """Replicas by broker and rack; refreshed before a placement."""
+    images: list[TopicsImage] = field(default_factory=list, compare=False, repr=False)
+    """The images of snapshots and whole views that are being written."""
 
     @property
     def topic_ids(self) -> dict[str, int]:
@@ -106,22 +110,24 @@ class ClusterState:
 
     @property
     def partition_count(self) -> int:
-        """Of all topics together."""
+        """How many partitions all topics have."""
         return self.derived.partition_count
 
     @property
     def position_count(self) -> int:
-        """Committed positions of all groups."""
+        """How many positions all groups have committed."""
         return self.derived.position_count
 
     @property
     def metadata_bytes(self) -> int:
-        """Of all positions' notes."""
+        """The bytes of all positions' metadata."""
         return self.derived.metadata_bytes
 
     @property
     def some_default_replicated(self) -> bool:
-        """Whether topics that don't say may be led by a broker that acknowledges what is in memory alone."""
+        """Whether topics without a `flush` setting may be led by a broker that acknowledges messages in
+        memory alone.
+        """
         return any(broker.flush_replicated for broker in self.brokers.values())
 
     def topic(self, name: str) -> TopicState | None:
@@ -140,7 +146,7 @@ class ClusterState:
         return topic, topic.partitions[partition_of(key)]
 
     def held_by(self, broker_id: int) -> KeySet:
-        """The partitions that a broker is a replica of. Not to be changed."""
+        """The partitions that a broker is a replica of. The caller must not change the set."""
         return self.derived.held.get(broker_id) or KeySet()
 
     def candidates(self) -> Spread:
@@ -157,19 +163,19 @@ class ClusterState:
     # --- for commands: what is derived follows every change ---
 
     def count_in(self, key: int, partition: PartitionState) -> None:
-        """A partition that is new here."""
+        """Counts a new partition."""
         self.derived.partition_count += 1
         self.hold(key, partition.replicas)
         self.count_leader(key, partition)
 
     def count_out(self, key: int, partition: PartitionState) -> None:
-        """A partition that is to go."""
+        """Takes a partition out of the counts, before it goes."""
         self.derived.partition_count -= 1
         self.release(key, partition.replicas)
         self.uncount_leader(key, partition)
 
     def hold(self, key: int, replicas: tuple[int, ...]) -> None:
-        """These brokers are replicas of the partition."""
+        """Makes these brokers replicas of the partition."""
         held = self.derived.held
         for broker_id in replicas:
             keys = held.get(broker_id)
@@ -179,7 +185,7 @@ class ClusterState:
         self.spread.touch(replicas)
 
     def release(self, key: int, replicas: tuple[int, ...]) -> None:
-        """These brokers are no replicas of the partition any more."""
+        """Ends that these brokers are replicas of the partition."""
         for broker_id in replicas:
             keys = self.derived.held[broker_id]
             keys.remove(key)
@@ -188,12 +194,12 @@ class ClusterState:
         self.spread.touch(replicas)
 
     def count_leader(self, key: int, partition: PartitionState) -> None:
-        """Who leads it and who should, and what there is to do about it."""
+        """Adds a partition to the counts of leaders and to the sets of partitions that need work."""
         derived, leader = self.derived, partition.leader
         first = partition.replicas[0]
         derived.led[leader] += 1
         derived.preferred[first] += 1
-        if leader == NOBODY:
+        if leader == NO_BROKER:
             derived.leaderless.add(key)
             if partition.impaired:
                 derived.doubtful.add(key)
@@ -204,12 +210,12 @@ class ClusterState:
         self._count_out_of_sync(key, partition, 1)
 
     def uncount_leader(self, key: int, partition: PartitionState) -> None:
-        """The reverse of `count_leader`, before the partition changes."""
+        """Reverses `count_leader`; called before the partition changes."""
         derived, leader = self.derived, partition.leader
         first = partition.replicas[0]
         derived.led[leader] -= 1
         derived.preferred[first] -= 1
-        if leader == NOBODY:
+        if leader == NO_BROKER:
             derived.leaderless.remove(key)
             derived.doubtful.discard(key)
         elif leader != first:
@@ -220,14 +226,17 @@ class ClusterState:
 
     def _count_out_of_sync(self, key: int, partition: PartitionState, one: int) -> None:
         if len(partition.in_sync) == len(partition.replicas):
-            return  # so is nearly every one, and the setting is never above that
+            # so is nearly every partition, and min.insync.replicas is never above the number of replicas
+            return
         if partition.under_replicated:
             self.derived.under_replicated += one
         if len(partition.in_sync) < self.topics[topic_of(key)].min_insync:
             self.derived.below_min_insync += one
 
     def set_settings(self, topic: TopicState, settings: dict[str, str]) -> None:
-        """Other settings of a topic, which were checked; how many must be in sync may be among them."""
+        """Replaces the settings of a topic, which the caller has checked, and updates what follows
+        from them.
+        """
         derived = self.derived
         derived.below_min_insync -= sum(len(each.in_sync) < topic.min_insync for each in topic.partitions)
         topic.set(settings)
@@ -236,44 +245,50 @@ class ClusterState:
     # --- in and out ---
 
     def snapshot(self) -> bytes:
-        """All of it, as `load` reads it."""
+        """Returns the state as bytes that `load` reads."""
         return b"".join(self.snapshot_pieces())
 
     def snapshot_pieces(self, items: int = limits.SNAPSHOT_PART) -> Iterator[bytes]:
-        """The same of this moment, so many partitions at a time, between which the state may change."""
+        """The bytes of `snapshot`, in pieces of about `items` partitions; the state may change between
+        pieces.
+        """
         image = SnapshotImage(self._stored())
         return self._while_imaged(image.topics, image.pieces(items))
 
     def delta(self) -> pb.Delta:
-        """All that brokers need to know, for one that knows nothing yet."""
+        """The whole state as one delta, for an empty view."""
         (whole,) = [update for update in self.whole_view(limits.MAX_PARTITIONS, sys.maxsize) if update]
         return whole.delta
 
     def whole_view(self, items: int, part_bytes: int) -> Iterator[pb.ViewUpdate | None]:
-        """The same in messages of about so many bytes, as `ViewImage.updates`; it may change meanwhile."""
+        """The content of `delta` in messages of about `part_bytes` bytes, as `ViewImage.updates` gives
+        them.
+        """
         image = ViewImage(self._stored())
         return self._while_imaged(image.topics, image.updates(items, part_bytes))
 
     def _while_imaged(self, image: TopicsImage, pieces: Iterator[Piece]) -> Iterator[Piece]:
-        """Keeps the image of what changes until all was taken, or nobody wants more."""
-        self._images.append(image)
+        """Keeps the image up to date until all pieces are taken, or the iterator is closed."""
+        self.images.append(image)
 
         def taken() -> Iterator[Piece]:
             try:
                 yield from pieces
             finally:
-                self._images.remove(image)
+                self.images.remove(image)
 
         return taken()
 
     def keep_for_images(self, key: int, partition: PartitionState) -> None:
-        """The partition is about to change: what is being written is of before."""
-        for image in self._images:
+        """Saves a partition for images in the making, before a command changes it."""
+        for image in self.images:
             image.keep(key, partition)
 
     @staticmethod
     def load(data: bytes) -> "ClusterState":
-        """The state that gave this snapshot. SnapshotError when it is none, or from a newer version."""
+        """Reads a snapshot. Raises SnapshotError when the bytes are no snapshot, or one of a newer
+        version.
+        """
         stored = codec.decode(data)
         state = ClusterState(
             stored.index,
@@ -299,8 +314,8 @@ class ClusterState:
                 derived.metadata_bytes += sum(len(position.metadata) for position in partitions.values())
         return state
 
-    def _stored(self) -> Stored:
-        return Stored(
+    def _stored(self) -> SnapshotContents:
+        return SnapshotContents(
             self.index,
             self.peer_key,
             self.replicates,

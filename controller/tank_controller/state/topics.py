@@ -1,29 +1,27 @@
-"""Topics: created, altered, deleted. Pure."""
-
-from collections.abc import Iterable
+"""Commands that create, alter and delete topics. Pure."""
 
 from tank_controller import limits
 from tank_controller.state import groups
+from tank_controller.state.assignments import assigned, check_assigned
 from tank_controller.state.codec import topic_message
 from tank_controller.state.elections import Elections
 from tank_controller.state.keys import key_of
-from tank_controller.state.model import NOBODY, PartitionState, TopicState
-from tank_controller.state.outcome import Outcome, Rejected
+from tank_controller.state.levels import WHAT_TO_DO
+from tank_controller.state.model import NO_BROKER, PartitionState, TopicState
+from tank_controller.state.outcome import CommandOutcome, Rejected
 from tank_controller.state.placement import spread_of
 from tank_controller.state.state import ClusterState
-from tank_protos import topic_settings
+from tank_protos import feature_levels, topic_settings
 from tank_protos.error_codes import ErrorCode
-from tank_protos.feature_levels import VALIDATED_BUNDLES
 from tank_protos.generated import control_pb2 as pb
-from tank_protos.topic_settings import SettingError
-from tank_protos.wire.names import topic_name_problem
+from tank_protos.topic_settings import SettingError, TopicSettings
+from tank_protos.wire.names import INTERNAL_TOPICS, first_topic_name_problem, topic_name_problem
 
 
 def check_create_topic(state: ClusterState, command: pb.Command) -> None:
     """Raises Rejected."""
     create = command.create_topic
-    if problem := topic_name_problem(create.name):
-        raise Rejected(ErrorCode.INVALID_NAME, problem)
+    _check_name(state, create.name)
     if create.name in state.topic_ids:
         raise Rejected(ErrorCode.TOPIC_EXISTS, f"topic {create.name} exists already")
     if len(state.topics) >= limits.MAX_TOPICS:
@@ -31,13 +29,13 @@ def check_create_topic(state: ClusterState, command: pb.Command) -> None:
     _check_partitions(state, create.partitions, 0)
     replication_factor = create.replication_factor or _default_replication_factor(state)
     _check_brokers(state, create.partitions, replication_factor)
+    check_assigned(state, create.assignments, create.partitions, replication_factor)
     pairs = {setting.key: setting.value for setting in create.settings}
-    _check_level(state, pairs)
-    _check_settings(pairs, replication_factor)
+    _check_settings(state, pairs, replication_factor)
 
 
-def create_topic(state: ClusterState, command: pb.Command, outcome: Outcome) -> None:
-    """A topic, with its replicas where there is most room."""
+def create_topic(state: ClusterState, command: pb.Command, outcome: CommandOutcome) -> None:
+    """Creates a topic, with its replicas on the least loaded brokers, or where the command says."""
     create = command.create_topic
     topic = TopicState(
         topic_id=state.index,
@@ -48,7 +46,7 @@ def create_topic(state: ClusterState, command: pb.Command, outcome: Outcome) -> 
     )
     state.topics[topic.topic_id] = topic
     state.topic_ids[topic.name] = topic.topic_id
-    _add_partitions(state, topic, create.partitions)
+    _add_partitions(state, topic, create.partitions, assigned(state, create.assignments))
     outcome.topic_id = topic.topic_id
     outcome.delta.topics.append(topic_message(topic))
 
@@ -63,16 +61,18 @@ def check_alter_topic(state: ClusterState, command: pb.Command) -> None:
         _check_partitions(state, alter.partitions, len(topic.partitions))
         if added := alter.partitions - len(topic.partitions):
             _check_brokers(state, added, topic.replication_factor)
-    if unknown := [key for key in alter.unset if key not in topic_settings.setting_keys()]:
-        raise Rejected(ErrorCode.INVALID_SETTING, f"there is no setting {unknown[0]}")
-    _check_level(state, alter.unset)
-    settings = _altered(topic, alter)
-    _check_level(state, settings)
-    _check_settings(settings, topic.replication_factor)
+            check_assigned(state, alter.assignments, added, topic.replication_factor)
+    if unknown := [key for key in alter.unset if key not in topic_settings.setting_keys(state.feature_level)]:
+        raise Rejected(ErrorCode.INVALID_SETTING, f"topics have no setting {unknown[0]}")
+    settings = _check_settings(state, _altered(topic, alter), topic.replication_factor)
+    if settings.log_format is not topic.policy.log_format:
+        key = topic_settings.LOG_FORMAT
+        message = f"{key} is chosen when a topic is created, and can't change: create another topic"
+        raise Rejected(ErrorCode.INVALID_SETTING, message)
 
 
-def alter_topic(state: ClusterState, command: pb.Command, outcome: Outcome) -> None:
-    """Other settings, more partitions."""
+def alter_topic(state: ClusterState, command: pb.Command, outcome: CommandOutcome) -> None:
+    """Changes a topic's settings, or adds partitions."""
     alter = command.alter_topic
     topic = state.topics[alter.topic_id]
     outcome.topic_id = topic.topic_id
@@ -80,13 +80,14 @@ def alter_topic(state: ClusterState, command: pb.Command, outcome: Outcome) -> N
     added = max(alter.partitions - len(topic.partitions), 0)
     if settings == topic.settings and not added:
         return
-    # A tail that is unsynced now stays so until it is written, and no log says when that was everywhere.
+    # Messages that are on no disk now may stay so for a while, and no log says when all brokers have written
+    # them.
     some_default = state.some_default_replicated
     unsynced = topic.acknowledges_unsynced(some_default)
     state.set_settings(topic, settings)
     topic.was_replicated |= unsynced and not topic.acknowledges_unsynced(some_default)
     _settle(state, topic)
-    _add_partitions(state, topic, added)
+    _add_partitions(state, topic, added, assigned(state, alter.assignments))
     outcome.delta.topics.append(topic_message(topic))
 
 
@@ -96,8 +97,8 @@ def check_delete_topic(state: ClusterState, command: pb.Command) -> None:
         raise Rejected(ErrorCode.UNKNOWN_TOPIC, "there is no such topic")
 
 
-def delete_topic(state: ClusterState, command: pb.Command, outcome: Outcome) -> None:
-    """A topic goes, with its positions."""
+def delete_topic(state: ClusterState, command: pb.Command, outcome: CommandOutcome) -> None:
+    """Deletes a topic, with the groups' positions in it."""
     topic = state.topics[command.delete_topic.topic_id]
     for number, partition in enumerate(topic.partitions):
         state.count_out(key_of(topic.topic_id, number), partition)
@@ -127,17 +128,26 @@ def _check_partitions(state: ClusterState, wanted: int, present: int) -> None:
         raise Rejected(ErrorCode.LIMIT_REACHED, message)
 
 
-def _check_level(state: ClusterState, keys: Iterable[str]) -> None:
-    """Raises Rejected for a setting that some process of the cluster may not know."""
-    if state.feature_level < VALIDATED_BUNDLES and topic_settings.VALIDATE_BUNDLES in keys:
+def _check_name(state: ClusterState, name: str) -> None:
+    """Judges a new topic's name by the rule of the feature level in force: entries of an earlier level were
+    judged so, too.
+    """
+    if problem := topic_name_problem(name):
+        raise Rejected(ErrorCode.INVALID_NAME, problem)
+    if state.feature_level >= feature_levels.KAFKA:
+        if name in INTERNAL_TOPICS:
+            message = f"brokers keep the name {name} for a topic of their own: choose another one"
+            raise Rejected(ErrorCode.INVALID_NAME, message)
+        return
+    if problem := first_topic_name_problem(name):
         message = (
-            f"{topic_settings.VALIDATE_BUNDLES} needs feature level {VALIDATED_BUNDLES}, and the cluster "
-            f"works at {state.feature_level}: upgrade all its processes first"
+            f"{problem}; other names need feature level {feature_levels.KAFKA}, and level "
+            f"{state.feature_level} is in force: {WHAT_TO_DO}"
         )
-        raise Rejected(ErrorCode.INVALID_SETTING, message)
+        raise Rejected(ErrorCode.INVALID_NAME, message)
 
 
-def _check_settings(pairs: dict[str, str], replication_factor: int) -> None:
+def _check_settings(state: ClusterState, pairs: dict[str, str], replication_factor: int) -> TopicSettings:
     try:
         settings = topic_settings.from_pairs(pairs)
     except SettingError as error:
@@ -151,6 +161,11 @@ def _check_settings(pairs: dict[str, str], replication_factor: int) -> None:
     if any(len(value.encode()) > topic_settings.MAX_VALUE_BYTES for value in pairs.values()):
         message = f"a setting's value has at most {topic_settings.MAX_VALUE_BYTES} bytes"
         raise Rejected(ErrorCode.INVALID_SETTING, message)
+    if (problem := topic_settings.level_problem(settings, state.feature_level)) is not None:
+        # Older controllers, which may be there below that level, refuse the entry, too.
+        message = f"{problem}, and level {state.feature_level} is in force: {WHAT_TO_DO}"
+        raise Rejected(ErrorCode.INVALID_SETTING, message)
+    return settings
 
 
 def _default_replication_factor(state: ClusterState) -> int:
@@ -158,7 +173,7 @@ def _default_replication_factor(state: ClusterState) -> int:
 
 
 def _stayers(state: ClusterState) -> list[int]:
-    """The brokers that may hold new partitions, sooner or later: a fenced one comes back."""
+    """The brokers that may hold new partitions now or later; a fenced one may come back."""
     return [broker.broker_id for broker in state.brokers.values() if not broker.draining]
 
 
@@ -170,7 +185,7 @@ def _check_brokers(state: ClusterState, partitions: int, replication_factor: int
         message = f"replication factor {replication_factor} needs as many brokers, and there are {brokers}"
         raise Rejected(ErrorCode.INVALID_REPLICATION_FACTOR, message)
     if not state.replicates:
-        return  # logs of then know no such limit
+        return  # entries of that time were accepted without this limit
     held = sum(len(keys) for keys in state.derived.held.values())
     if held + partitions * replication_factor > brokers * limits.MAX_REPLICAS_PER_BROKER:
         message = (
@@ -180,15 +195,19 @@ def _check_brokers(state: ClusterState, partitions: int, replication_factor: int
         raise Rejected(ErrorCode.LIMIT_REACHED, message)
 
 
-def _add_partitions(state: ClusterState, topic: TopicState, count: int) -> None:
+def _add_partitions(
+    state: ClusterState, topic: TopicState, count: int, chosen: list[tuple[int, ...]]
+) -> None:
+    """chosen: the replicas of each, by a client; empty: they go to the least loaded brokers."""
     if count == 0:
         return
-    for replicas in _placed(state, topic, count):
+    for replicas in chosen or _placed(state, topic, count):
         alive = {broker_id for broker_id in replicas if not state.brokers[broker_id].fenced}
-        partition = PartitionState(replicas, replicas, NOBODY, 1, 1)
+        partition = PartitionState(replicas, replicas, NO_BROKER, 1, 1)
         partition.in_sync = partition.in_order(alive)
         if len(alive) < topic.min_insync:
-            # Nothing is acknowledged without them: they have all there is.
+            # Until now no message was acknowledged without these replicas, so they have all acknowledged
+            # messages.
             partition.eligible = partition.in_order(set(replicas) - alive)
         if alive:
             partition.leader = partition.in_sync[0]
@@ -198,7 +217,7 @@ def _add_partitions(state: ClusterState, topic: TopicState, count: int) -> None:
 
 
 def _placed(state: ClusterState, topic: TopicState, count: int) -> list[tuple[int, ...]]:
-    """Replicas of new partitions: on brokers that live, as far as there are enough."""
+    """Chooses replicas for new partitions, on live brokers as far as there are enough."""
     spread, wanted = state.candidates(), topic.replication_factor
     leads = state.derived.preferred
     if len(spread) >= wanted:
@@ -217,11 +236,13 @@ def _placed(state: ClusterState, topic: TopicState, count: int) -> list[tuple[in
 
 
 def _settle(state: ClusterState, topic: TopicState) -> None:
-    """Fewer may have to be in sync now, or unclean elections be allowed."""
+    """Applies new settings to the partitions: fewer replicas may have to be in sync, or unclean elections may
+    be allowed now.
+    """
     elections = Elections(state)
     for number, partition in enumerate(topic.partitions):
-        if partition.eligible or partition.leader == NOBODY:
+        if partition.eligible or partition.leader == NO_BROKER:
             key = key_of(topic.topic_id, number)
             elections.end_eligibility(key, topic, partition)
             elections.settle(key, topic, partition)
-    elections.changes.finish(pb.Delta())  # the whole topic is told anyway
+    elections.changes.finish(pb.Delta())  # the delta contains the whole topic anyway

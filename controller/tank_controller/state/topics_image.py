@@ -1,8 +1,8 @@
-"""Topics and partitions as they were at one entry, while later ones change them. Pure.
+"""Topics and partitions as they were at one entry, while later entries change them. Pure.
 
-Writing down a million partitions takes seconds. It is done in pieces, between which commands are applied: an
-image holds what is small at once, and reads a partition when its turn comes. A partition that a command is
-about to change before that is kept as it was (`keep`).
+To write a million partitions takes seconds, so it is done in pieces, between which commands are applied. An
+image copies the small parts at once, and reads each partition when its turn comes; a partition that a command
+is about to change is saved first (`keep`).
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from tank_protos.generated import control_pb2 as pb
 
 @dataclass(slots=True, frozen=True)
 class ImagedTopic:
-    """A topic as it was. Its list of partitions only grows."""
+    """A topic at the moment of the image. Its list of partitions only grows."""
 
     topic_id: int
     name: str
@@ -28,10 +28,12 @@ class ImagedTopic:
 
 
 class TopicsImage:
-    """Of one moment. Reads states that are replaced and never changed, and partitions that are kept."""
+    """Topics at one moment. It reads values that are replaced and never changed, and partitions that `keep`
+    has saved.
+    """
 
     def __init__(self, topics: Mapping[int, TopicState], index: int) -> None:
-        """`index`: the last entry that is in them."""
+        """`index`: the last entry that the image contains."""
         self.topics = [
             ImagedTopic(
                 topic.topic_id,
@@ -44,21 +46,23 @@ class TopicsImage:
             )
             for _, topic in sorted(topics.items())
         ]
-        """In the order of their ids, in which they are to be written."""
+        """The topics in the order of their ids, in which they are written."""
         self._before: dict[int, PartitionState] = {}
-        """By key: partitions that were changed since, as they were."""
+        """Saved partitions, by key, as they were before they changed."""
         self._next = 0
-        """What is written already is below this key."""
+        """Partitions below this key are written."""
         self._end = key_of(index + 1, 0)
-        """Topics of this key and above came later."""
+        """Topics of this key and above were created after the image."""
 
     def keep(self, key: int, partition: PartitionState) -> None:
-        """The partition is about to change."""
+        """Saves a partition that is about to change."""
         if self._next <= key < self._end and key not in self._before:
             self._before[key] = partition.copy()
 
     def write(self, message: pb.Topic, topic: ImagedTopic, start: int, most: int) -> int:
-        """Adds so many partitions at most; the number at which to go on, `topic.count` at the end."""
+        """Adds at most `most` partitions to the message; returns the number at which to go on, `topic.count`
+        at the end.
+        """
         end = min(start + most, topic.count)
         for number in range(start, end):
             before = self._before.pop(key_of(topic.topic_id, number), None)
@@ -67,5 +71,5 @@ class TopicsImage:
         return end
 
     def written(self) -> None:
-        """All of it."""
+        """Notes that everything is written."""
         self._next = self._end

@@ -1,20 +1,22 @@
-"""What brokers need of the state as it was at one entry, in pieces, while later ones change it. Pure."""
+"""The part of the state that brokers need, at one entry, written in pieces while later entries change the
+state. Pure.
+"""
 
 from collections.abc import Iterator
 
 from tank_controller import limits
-from tank_controller.state.codec import Stored, broker_message, describe_topic
+from tank_controller.state.codec import SnapshotContents, broker_message, describe_topic
 from tank_controller.state.topics_image import TopicsImage
 from tank_protos.generated import control_pb2 as pb
 
 _PRODUCER_BYTES = 10
-"""Of an id, at most."""
+"""The greatest encoded size of an id."""
 
 
 class ViewImage:
-    """Of one moment, for brokers that know nothing of it."""
+    """The state at one moment, for brokers whose views are empty."""
 
-    def __init__(self, stored: Stored) -> None:
+    def __init__(self, stored: SnapshotContents) -> None:
         self.topics = TopicsImage(stored.topics, stored.index)
         self._index = stored.index
         self._feature_level = stored.feature_level
@@ -23,8 +25,9 @@ class ViewImage:
         self._part = pb.ViewUpdate()
 
     def updates(self, items: int, part_bytes: int) -> Iterator[pb.ViewUpdate | None]:
-        """The messages of about so many bytes each, in order; all but the last say that more follow. None
-        whenever some `items` partitions were written: a turn for others. A topic is never in two messages.
+        """The messages, in order, of about `part_bytes` bytes each; all but the last say that more follow.
+        None follows about every `items` written partitions, so that the caller can pause. A topic is never in
+        two messages.
         """
         self._begin_part()
         self._part.delta.brokers.extend(self._brokers)
@@ -47,7 +50,9 @@ class ViewImage:
         self._part = pb.ViewUpdate(delta=delta, whole=True)
 
     def _fill(self) -> Iterator[tuple[int, int]]:
-        """Writes into the part: how many partitions, and, at the end of each item, its bytes."""
+        """Writes into the part; yields (number of partitions, bytes), with the bytes at the end of each item
+        and 0 before.
+        """
         for topic in self.topics.topics:
             message = self._part.delta.topics.add()
             describe_topic(message, topic)

@@ -1,6 +1,7 @@
-"""Deltas cut into parts that fit a message. Pure.
+"""Cuts deltas into messages of bounded size. Pure.
 
-A fence of a broker that leads ten thousand partitions may be megabytes. The whole state is `view_image`'s.
+A delta may be megabytes, as when a broker with ten thousand leaderships is fenced. `view_image` does the same
+for the whole state.
 """
 
 from collections.abc import Iterator
@@ -8,14 +9,17 @@ from collections.abc import Iterator
 from tank_protos.generated import control_pb2 as pb
 
 PART_BYTES = 1024 * 1024
-"""Of one message; a single larger item, a topic of tens of thousands of partitions, goes alone."""
+"""The size of one message; a single larger item, such as a topic of tens of thousands of partitions, goes
+alone.
+"""
 WHOLE_PART_BYTES = 64 * 1024
-"""Of one message of a whole state: some 2,400 partitions. A broker takes each in in one turn of its loop, and
-clients and followers wait so long."""
+"""The size of one message of a whole state: about 2,400 partitions. A broker handles one message in one turn
+of its loop, during which clients and followers wait.
+"""
 
 
 def view_updates(delta: pb.Delta) -> list[pb.ViewUpdate]:
-    """The messages that bring a delta, in order; all but the last say that more follow."""
+    """The messages that carry a delta, in order; all but the last say that more follow."""
     if delta.ByteSize() <= PART_BYTES:
         return [pb.ViewUpdate(delta=delta)]
     parts = list(_parts(delta))
