@@ -77,7 +77,7 @@ def read_flights(folder: Path | None = None) -> pd.DataFrame:
 
 
 def read_weather(folder: Path | None = None) -> pd.DataFrame:
-    """The weather at the three airports, hour by hour: origin, time_hour (UTC) and what was measured."""
+    """The weather at the three airports, hour by hour: origin, time_hour (UTC) and the measurements."""
     import pandas as pd
 
     columns = ["origin", "time_hour", "temp", "wind_speed", "precip", "visib"]

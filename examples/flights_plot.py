@@ -1,4 +1,4 @@
-"""The picture at the end of `make run`: a year of departures, drawn from what the pipeline wrote."""
+"""The picture at the end of `make run`: a year of departures, drawn from the pipeline's results."""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 class Loader(threading.Thread):
-    """Sends the flights in the background, a year in `seconds`. `sent` and `date_ms` tell how far it is, and
-    `on_day` is called, in this thread, after each day that was acknowledged.
+    """Sends the flights in the background, a year in `seconds`. `sent` and `date_ms` are its progress; it
+    calls `on_day`, in this thread, after each day that was acknowledged.
 
     A day is acknowledged as a whole before the next one leaves, so no partition is ever a day ahead of
     another: far within the pipeline's watermark, however fast the year goes by.

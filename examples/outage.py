@@ -1,4 +1,5 @@
-"""The kill in the middle of the example: who leads most of the topic goes, and the flights go on."""
+"""The kill in the middle of the example: the broker that leads most of the topic dies, and the flights go
+on."""
 
 from __future__ import annotations
 
@@ -18,12 +19,12 @@ if TYPE_CHECKING:
 
 LOOK_S = 0.1
 LOOKS = 50
-"""So often, and so long apart, it is asked who leads now."""
+"""So often, and so long apart, the leaders are looked up."""
 
 
 @dataclass(slots=True, frozen=True)
 class Kill:
-    """What was done. `waited_s`: until the day behind it was acknowledged."""
+    """The broker that was killed. `waited_s`: until the day behind it was acknowledged."""
 
     broker_id: int
     date_ms: int
@@ -31,7 +32,7 @@ class Kill:
 
 
 class Outage:
-    """Kills a broker once, when half of the flights are acknowledged, and tells of it by `say`."""
+    """Kills a broker once, when half of the flights are acknowledged, and reports it by `say`."""
 
     def __init__(self, cluster: Cluster, topic: str, say: Callable[[str], None]) -> None:
         self._cluster = cluster
@@ -42,7 +43,7 @@ class Outage:
         self._killed_s = 0.0
         self._date_ms = 0
         self.killed: Kill | None = None
-        """None: nobody was, or nothing was acknowledged since."""
+        """None: no broker was killed, or nothing was acknowledged since."""
 
     def on_day(self, loader: Loader) -> None:
         """A day of flights was acknowledged."""
@@ -54,7 +55,7 @@ class Outage:
             self._say_who_leads(self.killed)
 
     def _kill(self, loader: Loader) -> None:
-        leaders = self._leaders()
+        leaders = self.leaders()
         ((self._victim, _),) = Counter(leaders.values()).most_common(1)
         self._led = [partition for partition, leader in leaders.items() if leader == self._victim]
         pid = self._cluster.kill(self._victim)
@@ -65,12 +66,12 @@ class Outage:
         )
 
     def _say_who_leads(self, killed: Kill) -> None:
-        leaders = self._leaders()
+        leaders = self.leaders()
         for _ in range(LOOKS):
             if self._victim not in leaders.values():
                 break
             time.sleep(LOOK_S)  # the broker that was asked has yet to hear of it
-            leaders = self._leaders()
+            leaders = self.leaders()
         brokers = sorted({leaders[partition] for partition in self._led})
         lead = f"broker {brokers[0]} leads" if len(brokers) == 1 else f"brokers {_and(brokers)} lead"
         self._say(
@@ -78,8 +79,8 @@ class Outage:
             f"{lead} {_partitions(self._led)} now, and broker {self._victim} stays dead"
         )
 
-    def _leaders(self) -> dict[int, int]:
-        """By partition; 0: nobody leads it."""
+    def leaders(self) -> dict[int, int]:
+        """By partition; 0: it has no leader."""
         with Client(self._cluster.servers) as client:
             (topic,) = client.admin.describe_topics([self._topic])
         return {each.partition: each.leader or 0 for each in topic.partitions}

@@ -49,7 +49,7 @@ LOOK_S = 0.25
 
 
 class RunError(Exception):
-    """The example did not do what it should; the message says what went wrong."""
+    """The example failed; the message says at which point."""
 
 
 def main() -> int:
@@ -230,7 +230,8 @@ def check_topic(servers: str) -> None:
 
 
 def results(spark: SparkSession, servers: str, out: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Reads back what the queries wrote, keeps the hours as Parquet too, checks the sums. Raises RunError."""
+    """Reads back the results of the queries, keeps the hours as Parquet, too, and checks the sums. Raises
+    RunError."""
     pipeline.hours_written(spark, servers, RESULT_TOPIC).coalesce(1).write.parquet(str(out / "hours"))
     hours = spark.read.parquet(str(out / "hours")).toPandas()
     routes = spark.read.parquet(str(out / "routes")).toPandas()
@@ -251,7 +252,7 @@ def results(spark: SparkSession, servers: str, out: Path) -> tuple[pd.DataFrame,
 def report(
     console: Console, hours: pd.DataFrame, routes: pd.DataFrame, out: Path, killed: Kill | None
 ) -> None:
-    """The tables, the picture, and where everything is. Raises RunError when nobody was killed."""
+    """Prints the tables, the picture, and where everything is. Raises RunError when no broker was killed."""
     if killed is None:
         raise RunError("the broker that leads the topic was to be killed in the middle of the year")
     picture = out / "flights.png"

@@ -53,7 +53,7 @@ def count_words(
 
 
 def main() -> None:
-    """Counts what is there, and ends."""
+    """Counts the words that are there, and ends."""
     from pyspark.sql import SparkSession
 
     from pyspark_tank.java_home import use_java

@@ -34,21 +34,32 @@ NOTES = """
 - `--data`: the default is `$XDG_STATE_HOME/tank`, else `~/.local/state/tank`. One process at a time may use a
   folder.
 - `--listen`: port 0 takes a free port, which the line at the start names. `:PORT` listens on all addresses.
-  Whoever reaches the port can read, write and delete everything: there is no TLS and no authentication yet,
-  and the start warns of any address but this machine's own.
-- `--advertise`: what clients are told in answers that name brokers. Say it wherever clients reach the broker
-  by another address than it listens on: behind a Service, a container's port mapping, or a second network.
+  Every process that reaches the port can read, write and delete everything: there is no TLS and no
+  authentication yet, and the start warns of any address but this machine's own.
+- `--advertise`: the broker's address in answers to clients. Give it where clients reach the broker by another
+  address than it listens on: behind a Service, a container's port mapping, or a second network.
 - `--outside-listen` and `--outside-advertise` are for clients that reach the brokers by other addresses than
   the brokers reach each other: behind a load balancer, on ports of nodes. A client that comes by the second
-  address is told the second addresses of all brokers; replication and all other clients keep to the first.
+  address gets the second addresses of all brokers; replication and all other clients keep to the first.
+- `--kafka`: clients of Kafka's protocol connect here, and read and write the same topics; the line at the
+  start names the address. A default address that another process uses is no error: the broker warns, serves
+  TANK's clients alone, and registers no address for Kafka clients. An address that you gave must be free.
+  Where `--listen` has port 0, the default is any free port.
+- `--kafka-advertise` is the address that Kafka clients get from all brokers: set it where they reach this
+  one by another host or port. `--kafka-outside-listen` and `--kafka-outside-advertise` are for Kafka clients
+  what `--outside-listen` and `--outside-advertise` are for TANK's.
+- `--kafka-auto-create`: a typing error in a topic's name makes a topic, which is why a cluster doesn't do it
+  unless asked.
+- A Kafka client that is silent is not disconnected: it may be idle for as long as it likes after its first
+  request, and for 10 minutes before. TANK's clients have 16 s for their first request.
 - `--flush` is the default for topics whose own `flush` isn't set. `disk`: a message is acknowledged when it
   is fsynced. `replicated`: when the in-sync replicas have it in memory; with one broker a crash of the
-  machine (not of the process) loses what was written since the last fsync, up to 5 s of it. Give all
-  brokers of a cluster the same: who leads acknowledges by its own, and a follower with `replicated` under a
-  leader with `disk` fsyncs too seldom to stay in sync.
+  machine (not of the process) loses the messages since the last fsync, up to 5 s of them. Give all
+  brokers of a cluster the same: a leader acknowledges by its own value, and a follower with `replicated`
+  under a leader with `disk` fsyncs too seldom to stay in sync.
 - `--broker-id` and `--cluster-id` are kept in the data folder when it is made. Later they only check that it
   is the right one.
-- `--max-connections` is lowered to what the limit of open files leaves (`ulimit -n`).
+- `--max-connections` is lowered where the limit of open files is too low for it (`ulimit -n`).
 - `--stop-grace-ms`: on SIGTERM waiting requests are answered at once; this is how long their clients have to
   take the answers, and the disk to finish. A second SIGTERM or Ctrl-C ends the process at once, and the next
   start recovers.
@@ -68,9 +79,9 @@ unit: `ms`, `s`, `min`, `h`, `d`, `w`, `mon` (30 days), `y` (365 days). Both may
 """
 
 LIMITS = """
-## What a broker takes on
+## Limits of a broker
 
-Fixed in this version; the features message tells clients. Times in ms, sizes in bytes.
+Fixed in this version; clients learn them from the features message. Times in ms, sizes in bytes.
 
 """
 

@@ -1,6 +1,7 @@
-"""`python -m tank_cli.first_message`: makes a topic, writes to it, reads that back, deletes it.
+"""`python -m tank_cli.first_message`: creates a topic, writes messages, reads them back, and deletes the
+topic.
 
-What `helm test` runs in a pod; the servers are TANK_SERVERS'.
+`helm test` runs it in a pod; TANK_SERVERS names the servers.
 """
 
 import os
@@ -15,16 +16,18 @@ from tank_client.sync import Client
 PARTITIONS = 3
 MESSAGES = 300
 READ_MS = 30_000
-"""How long the next of the messages may take to come."""
+"""How long the next message may take."""
 SETTINGS = ClientSettings(client_id="helm-test")
 
 
 class WrongError(RuntimeError):
-    """What was read is not what was written."""
+    """The messages read differ from those written."""
 
 
 def try_out(servers: str) -> str:
-    """What was done, in a sentence. TankError, WrongError; the topic is deleted in any case."""
+    """Runs the test; returns a sentence about it. Raises TankError, WrongError. The topic is deleted in any
+    case.
+    """
     topic = f"helm-test-{secrets.token_hex(6)}"
     written = [b"message %d" % number for number in range(MESSAGES)]
     with Client(servers, settings=SETTINGS) as client:
@@ -44,7 +47,9 @@ def try_out(servers: str) -> str:
         finally:
             client.admin.delete_topic(topic)
     if sorted(found) != sorted(written):
-        raise WrongError(f"{MESSAGES} messages were written to {topic}, and {len(found)} others read")
+        raise WrongError(
+            f"{MESSAGES} messages were written to {topic}, and {len(found)} different ones were read"
+        )
     return (
         f"{MESSAGES} messages were written to {PARTITIONS} partitions and read back, by {servers}. "
         "The topic is deleted again."
@@ -52,10 +57,10 @@ def try_out(servers: str) -> str:
 
 
 def main() -> int:
-    """The exit code."""
+    """Runs the test; returns the exit code."""
     servers = os.environ.get(SERVERS_VARIABLE, "")
     if not servers:
-        print(f"{SERVERS_VARIABLE} is not set: it names the brokers.", file=sys.stderr)
+        print(f"{SERVERS_VARIABLE} is not set: set it to the brokers' HOST:PORT.", file=sys.stderr)
         return 2
     try:
         print(try_out(servers))

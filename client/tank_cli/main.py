@@ -4,10 +4,10 @@ import click
 
 from tank_cli.shell.exit_codes import MEANINGS
 from tank_cli.shell.lazy import LazyCommand, LazyGroup
-from tank_cli.shell.session import Session, root_options
+from tank_cli.shell.session import CommandSession, root_options
 
 COMMANDS: dict[str, LazyCommand] = {
-    "demo": LazyCommand("tank_cli.serve.demo:demo", "Show what a broker does, in 30 seconds."),
+    "demo": LazyCommand("tank_cli.serve.demo:demo", "Show a broker at work, in 30 seconds."),
     "serve": LazyCommand(
         "tank_cli.serve.command:serve", "Run a broker, until SIGTERM or Ctrl-C stops it in order."
     ),
@@ -17,12 +17,12 @@ COMMANDS: dict[str, LazyCommand] = {
     ),
     "consume": LazyCommand("tank_cli.messages.consume:consume", "Read the messages of TOPIC."),
     "lag": LazyCommand("tank_cli.messages.lag:lag", "Show how far consumer groups are behind."),
-    "status": LazyCommand("tank_cli.messages.status:status", "Show what the broker is and what it holds."),
-    "cluster": LazyCommand(
-        "tank_cli.cluster.commands:cluster", "Run a cluster, look into one, and change it."
+    "status": LazyCommand(
+        "tank_cli.messages.status:status", "Show the broker's version, topics, disk and problems."
     ),
+    "cluster": LazyCommand("tank_cli.cluster.commands:cluster", "Run, inspect and change a cluster."),
     "bench": LazyCommand("tank_cli.bench.commands:bench", "Measure a broker through this client."),
-    "log": LazyCommand("tank_cli.files.commands:log", "Look into a data folder without a broker."),
+    "log": LazyCommand("tank_cli.files.commands:log", "Inspect a data folder without a broker."),
     "completion": LazyCommand(
         "tank_cli.shell.completion:completion", "Print the completion script of a shell."
     ),
@@ -60,7 +60,7 @@ def _show_version(ctx: click.Context, option: click.Parameter, asked: bool) -> N
 )
 @root_options
 @click.pass_context
-def main(ctx: click.Context, session: Session) -> None:
+def main(ctx: click.Context, session: CommandSession) -> None:
     """Tank Cluster: an ordered log of messages, in topics and partitions.
 
     Every command takes --servers, --output text|json and --debug, before or after its name.

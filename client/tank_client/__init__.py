@@ -3,16 +3,14 @@
 
 Usage::
 
-    async with Client("127.0.0.1:11011") as client:
-        async with client.producer() as producer:
-            delivery = await producer.send("flights", b"value", key=b"AA")
-            stored = await delivery
-        async for batch in client.consumer("flights", start="first"):
-            ...
+    async with Client("127.0.0.1:11011") as client: async with client.producer() as producer: delivery = await
+producer.send("flights", b"value", key=b"AA") stored = await delivery async for batch in
+client.consumer("flights", start="first"): ...
 
-The rooms: `client`, `producer`, `consumer` and `admin` are the faces, `sync` the same ones synchronous;
-`producing` makes bundles and delivers them, `consuming` fetches; `routing` finds leaders; `wire` has the
-connections. `model` is what calls return, `settings` the bounds, `errors` what is raised.
+The rooms: `client`, `producer`, `consumer` and `admin` have the classes that programs use, `sync` the
+synchronous ones; `producing` makes and delivers bundles, `consuming` fetches; `routing` finds leaders; `wire`
+has the connections. `model` has the values that calls return, `settings` the bounds, `errors` the exceptions;
+`reference` prints them all.
 """
 
 from tank_client.admin import Admin

@@ -13,7 +13,7 @@ from tank_client.model import Address, Features, FetchedChunk, Stored, parse_ser
 from tank_client.producer import Producer
 from tank_client.producing.partition_queue import Delivery
 from tank_client.producing.sender import Sender
-from tank_client.routing.calls import Caller
+from tank_client.routing.calls import Calls
 from tank_client.routing.pool import Pool
 from tank_client.routing.routes import Routes, check_topic
 from tank_client.settings import ClientSettings, ConsumerSettings, ProducerSettings, Start, StartAt
@@ -22,10 +22,11 @@ from tank_protos.wire.buffer import Buffer
 
 
 class Client:
-    """A client of a TANK broker or cluster: ours, the C++ broker, or one of the old document.
+    """A client of a Tank Cluster broker or cluster, of the C++ broker, or of a broker of the old TANK
+    document.
 
-    Used as an async context manager, inside one event loop. `servers`: `HOST:PORT,HOST:PORT,…`; one that
-    answers is enough. `random`: numbers from 0 up to 1, for backoff, the first server and keyless messages.
+    An async context manager, for one event loop. `servers`: `HOST:PORT,HOST:PORT,…`; one of them must answer.
+    `random`: numbers from 0 up to 1, for waits, the first server and messages without a key.
     """
 
     def __init__(
@@ -38,8 +39,8 @@ class Client:
         self.settings = settings or ClientSettings()
         self.servers: list[Address] = parse_servers(servers if isinstance(servers, str) else list(servers))
         routes = Routes(self.servers, int(random() * len(self.servers)))
-        self._caller = Caller(Pool(routes, self.settings), random)
-        self.admin = Admin(self._caller)
+        self._calls = Calls(Pool(routes, self.settings), random)
+        self.admin = Admin(self._calls)
         self._children: set[Sender | Consumer] = set()
 
     async def __aenter__(self) -> "Client":
@@ -54,8 +55,9 @@ class Client:
             await self.abort("the client's block ended with an exception")
 
     async def close(self) -> None:
-        """Flushes and closes its producers, which their delivery timeouts bound, then closes consumers and
-        connections. Raises the first failure of a message whose delivery the program has not looked at."""
+        """Flushes and closes the client's producers, within their delivery timeouts, then closes consumers
+        and connections. Raises the first failure of a message whose delivery the program has not looked at.
+        """
         try:
             senders = [child for child in self._children if isinstance(child, Sender)]
             closed = await asyncio.gather(*(sender.close() for sender in senders), return_exceptions=True)
@@ -66,17 +68,18 @@ class Client:
                 raise error
 
     async def abort(self, why: str = "the client was aborted") -> None:
-        """Closes everything at once. What producers hold is given up, and said: `why` ends that sentence."""
+        """Closes everything at once. Messages that producers hold are dropped with a warning, which ends with
+        `why`."""
         for child in list(self._children):
             if isinstance(child, Sender):
                 child.give_up(why)
             else:
                 child.abort()
-        self._caller.leaders.end()
-        await self._caller.pool.close()
+        self._calls.leaders.end()
+        await self._calls.pool.close()
 
     def producer(self, settings: ProducerSettings | None = None) -> Producer:
-        """A producer on this client's connections."""
+        """Returns a producer that uses this client's connections."""
         return Producer(self._sender, settings or ProducerSettings())
 
     def _sender(
@@ -87,9 +90,9 @@ class Client:
         lock: AbstractContextManager[object],
         on_room: Callable[[], None],
     ) -> Sender:
-        """For the faces: a producer's engine, closed with the client."""
+        """For `Producer` and `sync.Producer`: makes a producer's engine, which is closed with the client."""
         sender = Sender(
-            self._caller,
+            self._calls,
             settings,
             new_delivery=new_delivery,
             lock=lock,
@@ -108,15 +111,14 @@ class Client:
         stop_at_end: bool = False,
         settings: ConsumerSettings | None = None,
     ) -> Consumer:
-        """A consumer of whole topics, or of {topic: partitions}.
+        """Returns a consumer of whole topics, or of {topic: partitions}.
 
-        `start`: where to begin (settings.Start). With a `group`, 'committed' begins where the group stopped
-        (a partition without a position: where `out_of_bounds` says), and `commit()` keeps positions.
-        `stop_at_end`:
-        iteration ends at the high-water marks that the partitions had at the beginning.
+        `start`: where to begin. With a `group`, 'committed' begins at the group's positions (a partition
+        without one begins where `out_of_bounds` says), and `commit()` stores positions. `stop_at_end`: the
+        iteration ends at the high-water marks that the partitions had when it began.
         """
         consumer = Consumer(
-            self._caller,
+            self._calls,
             self.admin,
             topics,
             start=start,
@@ -131,24 +133,25 @@ class Client:
     async def fetch(
         self, topic: str, partition: int, number: int, max_bytes: int = 1 << 20, max_wait_ms: int = 0
     ) -> FetchedChunk:
-        """Raw bundles of one partition from `number` on (FIRST, END or a number), about `max_bytes` of them.
-
-        An empty chunk: nothing came within `max_wait_ms`. OutOfBounds, UnknownTopic, UnknownPartition."""
+        """Returns raw bundles of one partition from `number` on (FIRST, END or a number), about `max_bytes`
+        of them. The chunk is empty when no message came within `max_wait_ms`. Raises OutOfBounds,
+        UnknownTopic, UnknownPartition."""
         check_topic(topic)
         if not 0 < max_bytes <= MAX_FETCH_BYTES:
             raise InvalidArgument(f"max_bytes must be 1 to {MAX_FETCH_BYTES}")
         want = Want(topic, partition, number, max_bytes)
-        chunk = await self._caller.call(fetch(want, max_wait_ms, self.settings.client_id))
-        self._caller.leaders.delivered((topic, partition))
+        chunk = await self._calls.call(fetch(want, max_wait_ms, self.settings.client_id))
+        self._calls.leaders.delivered((topic, partition))
         if not chunk.chunk:
-            self._caller.leaders.doubt((topic, partition))
+            self._calls.leaders.doubt((topic, partition))
         return chunk
 
     async def leader(self, topic: str, partition: int) -> tuple[Address, Features]:
-        """The broker that leads the partition, as far as is known, and what it is; for who wants a connection
-        of his own to it. After a fetch it is the one that answered. The address is numeric: it needs no name
-        service. ConnectionLost when it is not there."""
-        transport = await self._caller.pool.get((topic, partition))
+        """Returns the address and the features of the partition's leader, as far as the client knows it, for
+        a program that opens its own connection. After a fetch it is the broker that answered. The address is
+        numeric, so it needs no name service. Raises ConnectionLost when the broker is unreachable.
+        """
+        transport = await self._calls.pool.get((topic, partition))
         return transport.reached, transport.server
 
     async def produce_bundle(
@@ -164,10 +167,12 @@ class Client:
         required_acks: int = 0,
         ack_timeout_ms: int = 0,
     ) -> Stored:
-        """Appends one bundle (`tank_protos.bundle.encoding`, without length prefix).
+        """Appends one bundle (see `tank_protos.bundle.encoding`; without length prefix).
 
-        With a producer id it is sent until it is stored, and stored once. Without one it is not sent again
-        once its outcome is unknown: OutcomeUnknown. The numbers are 0 where the broker does not tell them."""
+        With a producer id, the bundle is sent until it is stored, and stored once. Without one, it is not
+        sent again when its outcome is unknown: raises OutcomeUnknown. The returned numbers are 0 when the
+        broker does not give them.
+        """
         check_topic(topic)
         bundle_to_store = to_store(
             topic,
@@ -180,4 +185,4 @@ class Client:
             required_acks=required_acks,
             ack_timeout_ms=ack_timeout_ms,
         )
-        return await self._caller.call(produce(bundle_to_store, self.settings.client_id))
+        return await self._calls.call(produce(bundle_to_store, self.settings.client_id))

@@ -8,26 +8,25 @@ from types import TracebackType
 from tank_client import errors
 from tank_client.admin import Admin
 from tank_client.consuming.batch import MessageBatch
-from tank_client.consuming.fetch_state import Track
+from tank_client.consuming.fetch_state import FetchState
 from tank_client.consuming.fetcher import Fetcher
 from tank_client.model import END, ConsumedMessage, Ends
-from tank_client.routing.calls import Caller
+from tank_client.routing.calls import Calls
 from tank_client.routing.routes import Route, check_topic
 from tank_client.settings import AtTime, ConsumerSettings, OutOfBoundsPolicy, Start, StartAt
 
 
 class Consumer:
-    """Reads partitions, each in order. Made by `client.consumer()`.
+    """Reads partitions, each in order. Made by `client.consumer()`; for one task at a time.
 
     `async for batch in consumer` gives `MessageBatch`es, `async for message in consumer.messages()` single
-    messages; both may be left and taken up again, nothing is skipped. What is handed out counts as read:
-    `commit()` keeps that for the group. Fetches go on in the background, within `prefetch_bytes`. For one
-    task at a time.
+    messages. Both may be left and begun again without a gap. A message counts as read when it is handed out;
+    `commit()` stores that position for the group. Fetches go on in the background, within `prefetch_bytes`.
     """
 
     def __init__(
         self,
-        caller: Caller,
+        calls: Calls,
         admin: Admin,
         topics: str | Iterable[str] | Mapping[str, Iterable[int]],
         *,
@@ -38,12 +37,12 @@ class Consumer:
         on_close: Callable[["Consumer"], object],
     ) -> None:
         self._admin = admin
-        # Kept as lists: they are looked at again when partitions may have been added.
+        # Kept as lists: they are read again when partitions may have been added.
         self._topics: list[str] | dict[str, list[int]]
         if isinstance(topics, Mapping):
             self._topics = {topic: list(partitions) for topic, partitions in topics.items()}
         else:
-            # Bytes are no list of names, but many numbers.
+            # Bytes are a sequence, too, but not one of names.
             self._topics = [topics] if isinstance(topics, str | bytes) else list(topics)
         for topic in self._topics:
             check_topic(topic)
@@ -52,14 +51,14 @@ class Consumer:
         self._stop_at_end = stop_at_end
         self._settings = settings
         self._on_close = on_close
-        self._fetcher = Fetcher(caller, settings)
-        self._tracks: dict[Route, Track] = {}
+        self._fetcher = Fetcher(calls, settings)
+        self._states: dict[Route, FetchState] = {}
         self._started = False
-        self._max_age_s = caller.settings.metadata_max_age_ms / 1000
+        self._max_age_s = calls.settings.metadata_max_age_ms / 1000
         self._looked_at = 0.0
         self._starting = asyncio.Lock()
-        # What `_next_part` gave and nobody has handed out wholly: a new reader goes on within it.
-        self._partial: deque[tuple[Track, MessageBatch]] = deque()
+        # Parts of `_next_part` that were not handed out completely: a new iterator continues within them.
+        self._partial: deque[tuple[FetchState, MessageBatch]] = deque()
         self._damages: list[errors.CorruptBundle] = []
 
     async def __aenter__(self) -> "Consumer":
@@ -72,8 +71,8 @@ class Consumer:
         await self.close()
 
     async def start(self) -> None:
-        """Finds out the partitions and where to begin; the first read does it otherwise. UnknownTopic,
-        NoPosition."""
+        """Finds the partitions and their starting numbers; otherwise the first read does so. Raises
+        UnknownTopic, NoPosition."""
         async with self._starting:
             if self._started:
                 return
@@ -84,15 +83,15 @@ class Consumer:
             self._started = True
 
     def _follow(self, starts: Mapping[Route, int], ends: Mapping[Route, Ends]) -> None:
-        added: list[Track] = []
+        added: list[FetchState] = []
         for route, number in starts.items():
-            track = Track(*route, position=number, fetch_from=number)
-            track.damaged, track.damages = self._settings.damaged, self._damages
+            state = FetchState(*route, position=number, fetch_from=number)
+            state.damaged, state.damages = self._settings.damaged, self._damages
             if route in ends:
-                track.stop_after = ends[route].high_water_mark
-                track.done = track.fetch_from > track.stop_after or not track.stop_after
-            self._tracks[route] = track
-            added.append(track)
+                state.stop_after = ends[route].high_water_mark
+                state.done = state.fetch_from > state.stop_after or not state.stop_after
+            self._states[route] = state
+            added.append(state)
         self._looked_at = asyncio.get_running_loop().time()
         self._fetcher.add(added)
 
@@ -106,17 +105,16 @@ class Consumer:
         return batch
 
     async def poll(self, max_wait_ms: int = 0) -> MessageBatch | None:
-        """The next batch, or None when none came within `max_wait_ms`, or everything up to the end was
-        read."""
+        """Returns the next batch; None when none came within `max_wait_ms`, or all was read up to the end."""
         return await self._take(max_wait_ms)
 
     @property
     def at_end(self) -> bool:
-        """With `stop_at_end`: whether everything was handed out."""
+        """With `stop_at_end`: whether all messages were handed out."""
         return self._started and not self._partial and self._fetcher.finished
 
     async def messages(self) -> AsyncIterator[ConsumedMessage]:
-        """Message by message, as tuples (sequence_number, timestamp_ms, key, value, topic, partition)."""
+        """Yields single messages."""
         while True:
             found = await self._next_part(None)
             if found is None:
@@ -124,60 +122,64 @@ class Consumer:
             for message in self._hand_out(found):
                 yield message
 
-    def _hand_out(self, part: tuple[Track, MessageBatch]) -> Iterator[ConsumedMessage]:
-        """For the faces: the messages of a part, each counted as read when it is handed out."""
-        track, batch = part
-        generation = track.generation
+    def _hand_out(self, part: tuple[FetchState, MessageBatch]) -> Iterator[ConsumedMessage]:
+        """For `Consumer` and `sync.Consumer`: the messages of a part, each counted as read when it is handed
+        out.
+        """
+        state, batch = part
+        generation = state.generation
         for message in batch.messages():
-            track.position = message.sequence_number + 1
+            state.position = message.sequence_number + 1
             yield message
-            if track.generation != generation:
+            if state.generation != generation:
                 return
         self._handed_out(part)
 
-    def _handed_out(self, part: tuple[Track, MessageBatch]) -> None:
-        """For the faces: the whole part counts as read."""
-        track, batch = part
-        track.position = batch.next_number
+    def _handed_out(self, part: tuple[FetchState, MessageBatch]) -> None:
+        """For `Consumer` and `sync.Consumer`: counts the whole part as read."""
+        state, batch = part
+        state.position = batch.next_number
         self._partial = deque(entry for entry in self._partial if entry is not part)
 
     def position(self, topic: str, partition: int) -> int:
-        """The next number that will be handed out; 0: the first available."""
-        return self._track(topic, partition).position
+        """Returns the next number that will be handed out; 0: the first available."""
+        return self._state(topic, partition).position
 
     def positions(self) -> dict[Route, int]:
-        """All positions, by (topic, partition)."""
-        return {route: track.position for route, track in self._tracks.items()}
+        """Returns all positions, by (topic, partition)."""
+        return {route: state.position for route, state in self._states.items()}
 
     @property
     def assignment(self) -> list[Route]:
-        """The partitions that are read, once it has started."""
-        return list(self._tracks)
+        """The partitions that are read, once the consumer has started."""
+        return list(self._states)
 
     async def seek(self, topic: str, partition: int, number: int) -> None:
-        """Goes on at `number` (FIRST, END or a number) in that partition."""
+        """Continues at `number` (FIRST, END or a number) in that partition."""
         await self.start()
-        track = self._track(topic, partition)
+        state = self._state(topic, partition)
         if number == END:
             number = (await self._admin.await_ends({(topic, partition): None}))[
                 topic, partition
             ].high_water_mark + 1
-        track.seek(number)
-        self._partial = deque(entry for entry in self._partial if entry[0] is not track)
-        self._fetcher.drop(track)
+        state.seek(number)
+        self._partial = deque(entry for entry in self._partial if entry[0] is not state)
+        self._fetcher.drop(state)
 
     async def commit(self) -> None:
-        """Keeps the positions of everything handed out so far, for the group; durable when it returns."""
+        """Stores the positions behind all messages handed out so far, for the group. They are durable when
+        the call returns.
+        """
         if self._group is None:
             raise errors.InvalidArgument("commit needs a group: client.consumer(..., group='name')")
         moved = {
-            route: track.position
-            for route, track in self._tracks.items()
-            if track.position and track.position != track.committed
+            route: state.position
+            for route, state in self._states.items()
+            if state.position and state.position != state.committed
         }
         await self._admin.commit_positions(self._group, moved)
         for route, number in moved.items():
-            self._tracks[route].committed = number
+            self._states[route].committed = number
 
     async def close(self) -> None:
         """Ends the fetches. Commits nothing."""
@@ -185,28 +187,32 @@ class Consumer:
         await self._fetcher.ended()
 
     def abort(self) -> None:
-        """Ends it without waiting."""
+        """Ends the fetches, and doesn't wait for them to end."""
         self._fetcher.abort()
         self._on_close(self)
 
     async def _take(self, max_wait_ms: int | None) -> MessageBatch | None:
-        """The next batch, counted as read. None: nothing in time (None: no limit), or the end."""
+        """Returns the next batch, counted as read; None when none came within `max_wait_ms` (None: no limit),
+        or at the end.
+        """
         found = await self._next_part(max_wait_ms)
         if found is None:
             return None
         self._handed_out(found)
         return found[1]
 
-    async def _next_part(self, max_wait_ms: int | None) -> tuple[Track, MessageBatch] | None:
-        """For the faces: the next batch, not counted as read; it comes again until it is handed out."""
+    async def _next_part(self, max_wait_ms: int | None) -> tuple[FetchState, MessageBatch] | None:
+        """For `Consumer` and `sync.Consumer`: returns the next batch, not counted as read; it comes again
+        until it is handed out.
+        """
         if not self._started:
             await self.start()
-        if self._damages:  # what stands before it was handed out
+        if self._damages:  # all messages before it were handed out
             raise self._damages[0]
         while self._partial:
-            track, batch = self._partial.popleft()
-            if track.position < batch.next_number:
-                part = (track, batch.starting_at(track.position))
+            state, batch = self._partial.popleft()
+            if state.position < batch.next_number:
+                part = (state, batch.starting_at(state.position))
                 self._partial.appendleft(part)
                 return part
         loop = asyncio.get_running_loop()
@@ -225,7 +231,7 @@ class Consumer:
                 return None
 
     async def _look_for_partitions(self) -> None:
-        """Partitions that were added to a topic since: read from their first message on."""
+        """Looks for partitions that were added to a topic, and reads them from their first message on."""
         self._looked_at = asyncio.get_running_loop().time()
         if isinstance(self._topics, dict) or self._stop_at_end:
             return
@@ -233,15 +239,15 @@ class Consumer:
             routes = await self._routes()
         except errors.TankError as error:
             if error.retriable:
-                return  # the fetches tell when it lasts
+                return  # the fetches raise a failure that lasts
             raise
-        self._follow({route: 0 for route in routes if route not in self._tracks}, {})
+        self._follow({route: 0 for route in routes if route not in self._states}, {})
 
-    def _track(self, topic: str, partition: int) -> Track:
-        track = self._tracks.get((topic, partition))
-        if track is None:
+    def _state(self, topic: str, partition: int) -> FetchState:
+        state = self._states.get((topic, partition))
+        if state is None:
             raise errors.UnknownPartition(topic, partition)
-        return track
+        return state
 
     # Where to begin
 
@@ -268,8 +274,8 @@ class Consumer:
         for topic, asked in times.items():
             found = await self._admin.find_by_time(topic, asked)
             starts |= {(topic, partition): place.number for partition, place in found.items()}
-        # The end is a number from here on: asked for anew after a lost answer, it would skip what came in
-        # between.
+        # From here on the end is a number: after a lost answer, a second question for the end would skip the
+        # messages between.
         ends = [route for route, start in wanted.items() if start is StartAt.END or starts.get(route) == END]
         if ends:
             starts |= {route: end.high_water_mark + 1 for route, end in (await self._ends(ends)).items()}

@@ -1,20 +1,20 @@
-"""What the client raises. Each message says what happened and what to do about it.
+"""The errors of the client. Each message says what happened and what to do about it.
 
-Every class derives from `TankError`. `retriable` tells whether the same request can succeed later; the client
-itself has retried such a failure until its deadline before it raises.
+Every class derives from `TankError`. `retriable` says whether the same request can succeed later; the client
+itself has repeated such a request until its deadline before it raises the error.
 """
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 
 class TankError(Exception):
-    """The base of everything that this package raises on purpose."""
+    """The base class of all errors that this package raises."""
 
     retriable: ClassVar[bool] = False
 
 
 class InvalidArgument(TankError, ValueError):
-    """The caller passed something that cannot be right; nothing was sent."""
+    """The caller passed an invalid argument; nothing was sent."""
 
 
 class Closed(TankError):
@@ -22,7 +22,7 @@ class Closed(TankError):
 
 
 class ServerUnreachable(TankError):
-    """None of the servers took a connection within the deadline."""
+    """None of the servers accepted a connection within the deadline."""
 
     retriable = True
 
@@ -57,12 +57,12 @@ class RequestTimedOut(TankError):
 
 
 class ProtocolViolation(TankError):
-    """The other side sent bytes that are not an answer in TANK's protocol; the connection was closed."""
+    """The server sent bytes that are not an answer in TANK's protocol; the connection was closed."""
 
 
 class FeatureMissing(TankError):
-    """The server lacks what was asked for. `server_version`: 0 for a broker of the old document, 400 for
-    the C++ one."""
+    """The broker does not have the feature. `server_version`: 0 for a broker of the old document, 400 for the
+    C++ broker."""
 
     def __init__(self, feature: str, server_version: int, advice: str = "") -> None:
         what = {0: "a broker of the old TANK document (no Status)", 400: "the C++ broker"}.get(
@@ -77,7 +77,7 @@ class FeatureMissing(TankError):
 
 
 class UnknownTopic(TankError):
-    """There is no such topic, and none is made by accident."""
+    """There is no such topic; the client does not create topics by itself."""
 
     def __init__(self, topic: str) -> None:
         super().__init__(f"there is no topic {topic!r}: create it with `tank topic create {topic}`")
@@ -98,8 +98,9 @@ class UnknownPartition(TankError):
 
 
 class ViewBehind(TankError):
-    """A broker does not know a topic, a partition or messages that others know: it hears of them later, or
-    not as long as it is cut off."""
+    """A broker does not know a topic, a partition or messages that other brokers know: it learns of them
+    later than others, or it is cut off from the cluster.
+    """
 
     retriable = True
 
@@ -128,8 +129,9 @@ class NoLeader(TankError):
 
 
 class OtherLeader(TankError):
-    """Another broker leads the partition; the client follows by itself and raises this only when it runs in
-    circles."""
+    """Another broker leads the partition. The client asks that one by itself, and raises this error only when
+    brokers name each other in a circle.
+    """
 
     retriable = True
 
@@ -147,7 +149,7 @@ class NotAcknowledgedInTime(TankError):
 
 
 class StorageFailure(TankError):
-    """The broker could not write to, or open, its disk."""
+    """The broker could not read or write its disk."""
 
     retriable = True
 
@@ -167,11 +169,12 @@ class ReadOnly(TankError):
 
 
 class CorruptBundle(TankError):
-    """The partition holds a bundle that cannot be read. All before it was handed out; the consumer says so
-    until it is told to go on.
+    """The partition holds a bundle that cannot be read. All messages before it were handed out; each further
+    read raises the error again.
 
-    `number`, `last`: the numbers that the bundle takes up, as far as they were asked for; `last` None: its
-    head cannot be read either. `seek` to `last` + 1 goes on, and so does `damaged="skip"`."""
+    `number`, `last`: the numbers of the bundle's messages, as far as they were asked for; `last` is None when
+    its head cannot be read either. Reading goes on after a `seek` to `last` + 1, or with `damaged="skip"`.
+    """
 
     def __init__(
         self, topic: str, partition: int, number: int, reason: str, *, last: int | None = None
@@ -211,8 +214,7 @@ class TopicExists(TankError):
 
 
 class RequestRefused(TankError):
-    """The broker says that the request itself is wrong: a name, a setting, a count. The message is the
-    broker's."""
+    """The request itself is wrong: a name, a setting, a count. The message is the broker's."""
 
 
 class MessageTooLarge(TankError):
@@ -232,8 +234,9 @@ class StaleProducer(TankError):
 
 
 class UnknownProducer(TankError):
-    """The broker has forgotten this producer (silent for 7 days) and cannot tell a repeat from a new
-    bundle."""
+    """The broker has forgotten this producer (silent for 7 days), so the broker cannot tell a repeated bundle
+    from a new one.
+    """
 
 
 class UnknownGroup(TankError):
@@ -268,3 +271,7 @@ class OutcomeUnknown(TankError):
 
 class WrongProcess(TankError):
     """A synchronous client is used in another process than the one that made it (after a fork)."""
+
+
+MAYBE_CARRIED_OUT: Final = (ConnectionLost, ProtocolViolation, NotAcknowledgedInTime, StorageFailure)
+"""After these errors the request may have been carried out, wholly or in part."""

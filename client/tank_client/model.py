@@ -9,12 +9,12 @@ from tank_client.errors import InvalidArgument
 
 DEFAULT_PORT = 11011
 FIRST = 0
-"""As a number to fetch from: the first that can be read."""
+"""The number to fetch from for the first message that can be read."""
 END = 2**64 - 1
-"""As a number to fetch from: what comes next."""
+"""The number to fetch from for the next message that will be stored."""
 NO_BROKER = 0xFFFF
 SettingValue = str | int | float | bool
-"""What a topic's setting may be given as: `3600` and `True` mean what `"3600"` and `"true"` mean."""
+"""The value of a topic's setting: `3600` and `True` mean the same as `"3600"` and `"true"`."""
 
 
 class Address(NamedTuple):
@@ -28,8 +28,8 @@ class Address(NamedTuple):
 
 
 def parse_servers(servers: "str | list[str] | tuple[str, ...]") -> list[Address]:
-    """`HOST:PORT,HOST:PORT,…` (a missing port: 11011; IPv6 in brackets) as addresses. InvalidArgument when
-    it isn't."""
+    """Returns the addresses in `HOST:PORT,HOST:PORT,…` (a missing port: 11011; IPv6 in brackets). Raises
+    InvalidArgument for any other text."""
     names = servers.split(",") if isinstance(servers, str) else list(servers)
     addresses = [_parse_server(name.strip()) for name in names if name.strip()]
     if not addresses:
@@ -56,8 +56,10 @@ def _parse_server(name: str) -> Address:
 
 
 class ConsumedMessage(NamedTuple):
-    """A message with its place. `key` is None when it has none (an empty key is none), `value` may be empty;
-    `timestamp_ms`: milliseconds, by custom since 1970, as its producer set them."""
+    """A message with its topic, partition and number. `key` is None when there is none (an empty key counts
+    as no key); `value` may be empty. `timestamp_ms`: milliseconds since 1970 by convention, as the producer
+    set them.
+    """
 
     sequence_number: int
     timestamp_ms: int
@@ -69,27 +71,28 @@ class ConsumedMessage(NamedTuple):
 
 @dataclass(slots=True, frozen=True)
 class Stored:
-    """A bundle is stored: the numbers of its first and last message. Both 0: the broker does not say (the
-    C++ broker, the old document, or a repeat of a bundle that was stored long ago)."""
+    """A bundle is stored: the numbers of its first and last message. Both are 0 when the broker does not give
+    them (the C++ broker, the old document, or a repeat of a bundle that was stored long ago)."""
 
     first: int
     last: int
 
     @property
     def known(self) -> bool:
-        """Whether the broker told the numbers."""
+        """Whether the broker gave the numbers."""
         return self.first != 0
 
 
 @dataclass(slots=True, frozen=True)
 class FetchedChunk:
-    """What one fetch of one partition brought: raw bundles, each with its varint length before it.
+    """The result of one fetch of one partition: raw bundles, each with its varint length before it.
 
-    `base`: the number of the first message of the first bundle (it can be below the number asked for; without
-    meaning when `sparse`: then the bundle says it itself). `high_water_mark`: messages above it are to be
-    dropped.
-    `chunk` is empty when nothing came within the wait. `first_available`: the smallest number that can be
-    read; None when the answer does not say.
+    `base`: the number of the first message of the first bundle, which can be below the number asked for. It
+    has no meaning when `sparse`, because that bundle has its own numbers. `high_water_mark`: the caller must
+    drop messages above it.
+
+    `chunk` is empty when no message came within the wait. `first_available`: the smallest number that can be
+    read; None when the broker does not give it.
     """
 
     base: int
@@ -101,8 +104,8 @@ class FetchedChunk:
 
 @dataclass(slots=True, frozen=True)
 class Ends:
-    """How far a partition reaches: the smallest number that can be read (0: none was ever written), and the
-    greatest committed one (0: none)."""
+    """The range of a partition: the smallest number that can be read (0: no message was ever written), and
+    the greatest committed number (0: none)."""
 
     first_available: int
     high_water_mark: int
@@ -110,9 +113,9 @@ class Ends:
 
 @dataclass(slots=True, frozen=True)
 class FoundTime:
-    """Where a time begins: `number` is the first of the first batch that holds or follows a message at or
-    after it (the log's end + 1: there is none yet); `timestamp_ms` the greatest time up to that batch's
-    end, 0 when there is none."""
+    """The place of a time in a partition. `number`: the first number of the first batch that holds or follows
+    a message at or after the time; the log's end + 1 when there is none yet. `timestamp_ms`: the greatest
+    time up to the end of that batch; 0 when there is none."""
 
     number: int
     timestamp_ms: int
@@ -133,23 +136,24 @@ class BrokerDescription:
 
 
 class Trouble(Enum):
-    """What keeps a partition from being used as it should."""
+    """The reason why a partition cannot be used fully."""
 
     FAILED = "failed"
-    """It takes no writes until the broker starts anew: its disk refused something."""
+    """The partition takes no writes until the broker restarts, because its disk refused an operation."""
     DAMAGED = "damaged"
     """Stored batches are missing or wrong."""
     NOT_OPENED = "not opened"
     """Its log could not be opened."""
     HANGS = "hangs"
-    """An fsync of it doesn't end: its disk hangs."""
+    """An fsync of the partition does not end: the disk hangs."""
     UNKNOWN_EPOCH = "unknown epoch"
-    """Another broker pushed to it in a leader epoch that the controllers haven't told of."""
+    """Another broker sent it messages in a leader epoch that this broker has not learned from the
+    controllers."""
 
 
 @dataclass(slots=True, frozen=True)
 class PartitionTrouble:
-    """A partition that can't be used as it should; `reason`: what the broker found, in its own words."""
+    """A partition that cannot be used fully; `reason`: the finding, in the broker's words."""
 
     topic: str
     partition: int
@@ -159,8 +163,8 @@ class PartitionTrouble:
 
 @dataclass(slots=True, frozen=True)
 class StrayFolder:
-    """A folder that belongs to no topic of the cluster and was set aside; `size_bytes` is of the broker's
-    start."""
+    """A folder that belongs to no topic of the cluster and was set aside; `size_bytes` was measured when the
+    broker started."""
 
     path: str
     size_bytes: int
@@ -168,21 +172,25 @@ class StrayFolder:
 
 @dataclass(slots=True, frozen=True)
 class ClusterReport:
-    """Where one broker knows the processes of its cluster to be."""
+    """The addresses of the cluster's processes, as one broker knows them."""
 
     cluster_id: str
     controllers: tuple[Address, ...]
-    """With their gRPC ports. Empty: it is a broker of its own."""
+    """The controllers' gRPC addresses. Empty: the broker is not part of a cluster."""
     hosts: Mapping[str, tuple[str, ...]]
-    """Numeric addresses by brokers' names: what the name service said last. Only of names that it knows."""
+    """Numeric addresses by brokers' host names, from the last answer of the name service. Names that were
+    never found are missing.
+    """
 
 
 @dataclass(slots=True, frozen=True)
 class BrokerReport:
-    """What one broker says of itself, its disk and its partitions.
+    """One broker's report on itself, its disk and its partitions.
 
-    `data_bytes`: batches and index, without stray folders. `free_bytes`, `disk_bytes`: None when its system
-    does not tell. `open_files`: of logs. `software_version`: empty when it doesn't know it."""
+    `data_bytes`: batches and indexes, without stray folders. `free_bytes`, `disk_bytes`: None when the
+    broker's system does not give them. `open_files`: only files of logs. `software_version`: empty when the
+    broker does not know it.
+    """
 
     broker_id: int
     software_version: str
@@ -200,7 +208,7 @@ class BrokerReport:
 
 @dataclass(slots=True, frozen=True)
 class Setting:
-    """A topic's setting as the broker says it; `is_default`: nobody set it."""
+    """The value of a topic's setting; `is_default`: the topic has no value of its own."""
 
     key: str
     value: str
@@ -209,8 +217,8 @@ class Setting:
 
 @dataclass(slots=True, frozen=True)
 class PartitionDescription:
-    """A partition. `leader`: a broker id, None without one. `first_available`, `high_water_mark`,
-    `size_bytes`: None when only its leader knows them."""
+    """A partition. `leader`: a broker id, None when there is no leader. `first_available`, `high_water_mark`,
+    `size_bytes`: None when only the leader knows them."""
 
     partition: int
     leader: int | None = None
@@ -224,7 +232,7 @@ class PartitionDescription:
 
 @dataclass(slots=True, frozen=True)
 class TopicDescription:
-    """A topic. From the C++ broker: `topic_id` 0, no settings, no leaders."""
+    """A topic. From the C++ broker: `topic_id` is 0, and there are no settings and no leaders."""
 
     name: str
     partitions: tuple[PartitionDescription, ...]
@@ -235,7 +243,7 @@ class TopicDescription:
 
 @dataclass(slots=True, frozen=True)
 class ServerStatus:
-    """What Status (id 10) says of the broker that we talk to."""
+    """The connected broker's answer to Status (id 10)."""
 
     version: int
     cluster_aware: bool
@@ -250,10 +258,11 @@ class ServerStatus:
 
 @dataclass(slots=True, frozen=True)
 class Features:
-    """What the broker can do. `version`: 0 old document, 400 the C++ broker, 1000 and more ours; only ours
-    has the rest.
+    """The features of a broker. `version`: 0 for the old document, 400 for the C++ broker, 1000 and more for
+    Tank Cluster, which alone has the other fields.
 
-    `features`: name -> (oldest, newest version). `limits`: name with its unit -> value."""
+    `features`: name -> (oldest, newest version). `limits`: name with its unit -> value.
+    """
 
     version: int
     cluster_id: str = ""
@@ -275,7 +284,8 @@ class TopologyNode:
 
 @dataclass(slots=True, frozen=True)
 class Topology:
-    """The cluster as DiscoverTopology tells it; `nodes` None: the broker stands alone."""
+    """The cluster in the answer to DiscoverTopology; `nodes` is None when the broker is not part of a
+    cluster."""
 
     cluster_name: str
     nodes: tuple[TopologyNode, ...] | None
@@ -283,7 +293,7 @@ class Topology:
 
 @dataclass(slots=True, frozen=True)
 class CommittedPosition:
-    """How far a group has read: the next number to read, with the note kept beside it."""
+    """A group's position in a partition: the next number to read, and the metadata stored with it."""
 
     number: int
     metadata: str = ""
@@ -292,7 +302,7 @@ class CommittedPosition:
 
 @dataclass(slots=True, frozen=True)
 class ProducerIdentity:
-    """What InitProducer gave: the id (never 0) and the epoch to begin with."""
+    """The answer to InitProducer: the id (never 0) and the epoch to begin with."""
 
     producer_id: int
     epoch: int

@@ -9,8 +9,8 @@ from typing import Any
 
 from tank_client import errors
 from tank_client.model import Stored
-from tank_client.producing.accumulator import Lanes, as_bytes
-from tank_client.producing.input_columns import portions, stamps_of
+from tank_client.producing.accumulator import Accumulator, as_bytes
+from tank_client.producing.input_columns import column_batches, stamps_of
 from tank_client.producing.partition_queue import MESSAGE_OVERHEAD_BYTES
 from tank_client.producing.sender import Sender
 from tank_client.routing.routes import check_topic
@@ -20,24 +20,26 @@ _BUNDLES_PER_TURN = 4
 
 
 class BundleDelivery(asyncio.Future[Stored]):
-    """The outcome of one bundle, shared by its messages. Awaiting it can be cancelled without harm to the
+    """The result of one bundle, shared by its messages. A program may cancel its wait without harm to the
     others."""
 
     seen = False
-    """Whether the program has looked at the outcome. A failure that it has not seen is raised by flush."""
+    """Whether the program has looked at the result. `flush` raises a failure that it has not seen."""
 
     def result(self) -> Stored:
-        """The numbers that the bundle got, or its failure, raised."""
+        """Returns the numbers of the bundle's messages, or raises its failure."""
         self.seen = True
         return super().result()
 
     def exception(self) -> BaseException | None:
-        """The failure; None: it is stored."""
+        """Returns the failure; None when the bundle is stored."""
         self.seen = True
         return super().exception()
 
     def set_exception(self, exception: BaseException | type, /) -> None:
-        """For the engine. A failure that is not looked at is no fault: flush and close raise it."""
+        """For the engine. A failure that the program doesn't look at causes no warning of asyncio: flush and
+        close raise it.
+        """
         super().set_exception(exception)
         super().exception()
 
@@ -50,13 +52,12 @@ class BundleDelivery(asyncio.Future[Stored]):
 
 
 class Producer:
-    """Sends messages in bundles. Made by `client.producer()`; an async context manager that flushes at its
-    end.
+    """Sends messages in bundles. Made by `client.producer()`; an async context manager that flushes when it
+    is left. For one event loop.
 
-    Order: messages of one partition are stored in the order of their `send`s, over retries too. Where the
-    broker has producer ids, each is stored once however often it has to be sent; else a bundle whose
-    outcome is unknown fails with OutcomeUnknown (`at_least_once`: it is sent again). Not for use by several
-    event loops.
+    Messages of one partition are stored in the order of their `send`s, also when they are sent again. A
+    broker with producer ids stores each message once, however often it is sent. With another broker, a bundle
+    whose outcome is unknown fails with OutcomeUnknown (`at_least_once`: it is sent again).
     """
 
     def __init__(self, make_sender: Callable[..., Sender], settings: ProducerSettings) -> None:
@@ -70,7 +71,7 @@ class Producer:
             lock=nullcontext(),
             on_room=self._room,
         )
-        self._lanes = self._sender.lanes
+        self._accumulator = self._sender.accumulator
 
     async def __aenter__(self) -> "Producer":
         return self
@@ -92,25 +93,26 @@ class Producer:
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> BundleDelivery:
-        """Adds a message to its partition's bundle, waiting only while there is no room (BufferFull after
-        max_block_ms).
+        """Adds a message to its partition's bundle, and waits only while the buffer is full (raises
+        BufferFull after max_block_ms).
 
-        The future is the bundle's, shared by its messages: await it to know that the message is stored, and
-        in which stretch of numbers. `partition` None: by the key (see `tank_client.producing.partitioner`).
-        `timestamp_ms` None: now."""
-        lanes = self._lanes
+        The returned delivery belongs to the bundle and is shared by its messages: it completes when they are
+        stored, with the numbers of the first and the last. `partition` None: chosen by the key (see
+        `tank_client.producing.partitioner`). `timestamp_ms` None: now.
+        """
+        accumulator = self._accumulator
         if type(value) is not bytes:
             value = as_bytes(value)
-        known = lanes.topics.get(topic)
+        known = accumulator.topics.get(topic)
         if known is None or known.stale:
             await self._learn(topic, partition)
         size = len(value) + MESSAGE_OVERHEAD_BYTES
-        if lanes.held_bytes + size > self._buffer_bytes or self._sender.closed:
+        if accumulator.held_bytes + size > self._buffer_bytes or self._sender.closed:
             await self._wait_for_room(size)
         stamp = int(time.time() * 1000) if timestamp_ms is None else stamps_of(1, timestamp_ms)[0]
-        bundle = lanes.add(topic, value, key, partition, stamp)
-        if lanes.news:
-            await self._tell(lanes)
+        bundle = accumulator.add(topic, value, key, partition, stamp)
+        if accumulator.news:
+            await self._tell(accumulator)
         return bundle.delivery  # type: ignore[return-value]  # made by our new_delivery
 
     async def send_many(
@@ -122,58 +124,62 @@ class Producer:
         partition: int | None = None,
         timestamps_ms: Iterable[int] | int | None = None,
     ) -> list[BundleDelivery]:
-        """Many messages at once, much cheaper for each; the futures of the bundles that they went into, in
+        """Adds many messages at once, at much less cost for each; returns the deliveries of their bundles, in
         order for each partition.
 
-        Lists are looked at as a whole before the first message is taken. Generators are taken in portions:
-        little is held beside the buffer, and one that fails leaves what came before it."""
-        lanes = self._lanes
+        Lists are checked as a whole before the first message is added. Generators are read in portions, so
+        that little is held beside the buffer; when one raises, the messages before that stay in the producer.
+        """
+        accumulator = self._accumulator
         deliveries: dict[BundleDelivery, None] = {}
-        for batch in portions(values, keys, timestamps_ms):
-            known = lanes.topics.get(topic)
+        for batch in column_batches(values, keys, timestamps_ms):
+            known = accumulator.topics.get(topic)
             if known is None or known.stale:
                 await self._learn(topic, partition)
-            for place, run in lanes.runs(topic, batch, partition):
+            for place, run in accumulator.runs(topic, batch, partition):
                 at = 0
                 while at < len(run.values):
                     limit = self._settings.buffer_bytes
-                    if self._sender.closed or lanes.held_bytes >= limit:
+                    if self._sender.closed or accumulator.held_bytes >= limit:
                         await self._wait_for_room(1)
-                    lane = lanes.place(topic, None, place)
-                    at, bundle = lanes.extend(lane, run, at, limit - lanes.held_bytes)
-                    await self._tell(lanes)
+                    queue = accumulator.place(topic, None, place)
+                    at, bundle = accumulator.extend(queue, run, at, limit - accumulator.held_bytes)
+                    await self._tell(accumulator)
                     assert isinstance(bundle.delivery, BundleDelivery)
                     deliveries[bundle.delivery] = None
         return list(deliveries)
 
     @property
     def trouble(self) -> errors.TankError | None:
-        """The last failure of something that is not stored yet and tried again; None: nothing is."""
-        return self._lanes.trouble
+        """The last failure of a bundle that is not stored yet, and is sent again; None when there is none."""
+        return self._accumulator.trouble
 
     async def flush(self) -> None:
-        """Waits until everything sent so far is stored; raises the first failure since the last flush."""
+        """Waits until all messages sent so far are stored. Raises the first failure since the last flush."""
         await self._sender.flush()
 
     async def close(self) -> None:
-        """flush, then no more."""
+        """Flushes; afterwards the producer takes no more messages."""
         await self._sender.close()
 
     def abort(self) -> None:
-        """Ends it at once; what is not acknowledged yet fails with Closed, and may be stored."""
+        """Ends the producer at once. Messages that are not acknowledged yet fail with Closed; they may be
+        stored.
+        """
         self._sender.abort()
 
     async def _learn(self, topic: str, partition: int | None) -> None:
         check_topic(topic)
         await self._sender.learn(topic, partition)
 
-    async def _tell(self, lanes: Lanes) -> None:
-        """The engine is to look. A program that sends without a pause lets the loop run here, once in a few
-        bundles: often enough for the linger, seldom enough to share a turn of the loop among them."""
-        lanes.news = False
+    async def _tell(self, accumulator: Accumulator) -> None:
+        """Wakes the engine. A program that sends without a pause yields to the loop here, once in a few
+        bundles: often enough for the linger, rarely enough that bundles share a turn of the loop.
+        """
+        accumulator.news = False
         self._sender.wake()
-        if lanes.full >= _BUNDLES_PER_TURN:
-            lanes.full = 0
+        if accumulator.full >= _BUNDLES_PER_TURN:
+            accumulator.full = 0
             await asyncio.sleep(0)
 
     async def _wait_for_room(self, size: int) -> None:
@@ -182,15 +188,15 @@ class Producer:
             async with asyncio.timeout(self._settings.max_block_ms / 1000):
                 while (
                     not self._sender.closed
-                    and self._lanes.held_bytes
-                    and self._lanes.held_bytes + size > limit
+                    and self._accumulator.held_bytes
+                    and self._accumulator.held_bytes + size > limit
                 ):
                     self._sender.seal_all()
                     waiter = asyncio.get_running_loop().create_future()
                     self._waiters.append(waiter)
                     await waiter
         except TimeoutError:
-            raise errors.BufferFull(buffer_full(self._lanes, self._settings)) from None
+            raise errors.BufferFull(buffer_full(self._accumulator, self._settings)) from None
         if self._sender.closed:
             raise errors.Closed("the producer is closed: make a new one")
 
@@ -201,9 +207,10 @@ class Producer:
                 waiter.set_result(None)
 
 
-def buffer_full(lanes: Lanes, settings: ProducerSettings) -> str:
+def buffer_full(accumulator: Accumulator, settings: ProducerSettings) -> str:
     """The message of BufferFull."""
     return (
-        f"{lanes.held_bytes} bytes wait for acknowledgement and none came within {settings.max_block_ms} ms: "
-        "the broker is slower than this program, or away; send less, or raise buffer_bytes"
+        f"{accumulator.held_bytes} bytes wait for acknowledgement and none came within "
+        f"{settings.max_block_ms} ms: the broker is slower than this program, or away; send less, "
+        "or raise buffer_bytes"
     )

@@ -1,4 +1,4 @@
-"""Every bound of the client, in one place, with its reason."""
+"""The settings and bounds of the client, each with its reason."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,32 +15,41 @@ class ClientSettings:
     client_id: str = "tank-client"
     """A name for the broker's logs; 255 bytes at most."""
     connect_timeout_ms: int = 5_000
-    """For TCP and the first answer together: a broker that is there answers in milliseconds."""
+    """For the TCP connection and the first answer together: a live broker answers in milliseconds."""
     request_timeout_ms: int = 30_000
-    """For one call with all its retries; the waits that a call asks for come on top."""
+    """For one call with all its retries; a wait that the call asks the broker for is added."""
     attempt_timeout_ms: int = 10_000
-    """For one answer: more than a broker waits for its replicas (8 s). Then the connection counts as dead."""
+    """For one answer: longer than a broker waits for its replicas (8 s). After it the connection counts as
+    dead.
+    """
     silence_ms: int = 1_000
-    """An answer that is late by this much makes us ask another broker who leads: one that hangs is left as
-    soon as there is a new leader, and not after `attempt_timeout_ms`."""
+    """When an answer is late by this much, the client asks another broker for the leader: a broker that hangs
+    is left as soon as there is a new leader, and not only after `attempt_timeout_ms`."""
     backoff_min_ms: int = 50
     backoff_max_ms: int = 2_000
-    """Between attempts: doubled each time, with full jitter, so that clients don't come back in step."""
+    """The wait between attempts: doubled each time, with full jitter, so that clients don't retry at the same
+    time.
+    """
     max_in_flight_per_connection: int = 4_096
-    """Requests without an answer: the broker bounds them too, and each holds memory here."""
+    """Requests without an answer on one connection: the broker bounds them, too, and each holds memory in the
+    client.
+    """
     max_frame_bytes: int = 256 << 20
-    """TANK's own limit; an answer that announces more is not an answer."""
+    """The greatest frame, TANK's own limit: a frame that announces more ends the connection."""
     max_connections: int = 256
-    """Brokers that redirects may lead to."""
+    """Connections to the brokers of one cluster: redirects may lead to many."""
     metadata_max_age_ms: int = 300_000
-    """How long partition counts are believed, so that producers find added partitions."""
+    """How long a topic's number of partitions is valid; then it is asked for again, so that producers find
+    added partitions.
+    """
 
     doubt_after_ms: int = 15_000
-    """How long a reader that gets nothing new believes that its broker still leads: one that is cut off from
-    the others can't know. Then another broker is asked, and again after the same time."""
+    """After so long without a new message, a reader asks another broker whether its broker still leads, and
+    again after the same time: a leader that is cut off from the others cannot know that it was replaced."""
     view_lag_ms: int = 5_000
-    """How long a broker may not know a topic that is there, or end below what was read: it hears of changes
-    after the others, or never while it is cut off. Only where there are several brokers."""
+    """With several brokers: for how long the client ignores a broker's answer that a known topic is missing,
+    or that a log ends below a number that was read. Brokers learn of changes one after the other.
+    """
 
     def __post_init__(self) -> None:
         _check_least(
@@ -58,30 +67,35 @@ class ProducerSettings:
     """A bundle is sent when its keys and values reach this: large enough for the broker's speed, small for
     latency."""
     linger_ms: int = 5
-    """... or when its first message has waited this long."""
+    """A bundle is also sent when its first message has waited this long."""
     buffer_bytes: int = 32 << 20
-    """Messages not yet acknowledged, all partitions together. `send` waits for room."""
+    """The size of all messages that are not acknowledged yet. When it is reached, `send` waits for room."""
     max_block_ms: int = 60_000
-    """How long `send` waits for room, or, before a topic's first message, for its partitions."""
+    """How long `send` waits for room, or, before a topic's first message, for the number of its
+    partitions.
+    """
     delivery_timeout_ms: int = 120_000
-    """From the bundle's first message until its future fails."""
+    """The time from a bundle's first message until its delivery fails."""
     max_in_flight_per_partition: int = 5
-    """The broker remembers a producer's last five bundles in a partition: more could not be recognized as
-    repeats."""
+    """The broker remembers the last five bundles of a producer in a partition, and could not recognize a
+    repeat of an older one."""
     required_acks: int = 0
-    """0: the topic's min.insync.replicas; 255: the leader and half of its in-sync peers + 1; n: the leader
-    and n more."""
+    """0: as many replicas as the topic's min.insync.replicas; 255: the leader and half of its in-sync peers +
+    1; n: the leader and n more."""
     ack_timeout_ms: int = 0
     """How long the broker waits for replicas; 0: 8000."""
     idempotent: bool | None = None
-    """None: where the broker can. True: FeatureMissing where it can't. False: without numbers that
-    recognize repeats."""
+    """Whether bundles have sequence numbers, by which the broker recognizes repeats. None: when the broker
+    has producer ids. True: always; FeatureMissing when the broker has none.
+    """
     at_least_once: bool = False
     """Only without idempotence: send a bundle again when its outcome is unknown, at the risk of storing it
-    twice."""
+    twice.
+    """
     compression: bool | None = None
-    """True: snappy always; False: never; None: as TANK's own client, from 512 messages or 1 KiB on, unless a
-    sample of a larger bundle does not shrink."""
+    """True: always compress with snappy; False: never; None: like TANK's own client, from 512 messages or 1
+    KiB on, unless a sample of a larger bundle does not shrink.
+    """
     partitioner: str = "crc32c"
     """`crc32c` or `murmur2` (Kafka's), see `tank_client.producing.partitioner`."""
 
@@ -102,7 +116,7 @@ class ProducerSettings:
 
 
 class OutOfBoundsPolicy(Enum):
-    """What a consumer does when its position is not in the partition (expired, or beyond the end)."""
+    """Where a consumer goes when its position is not in the partition (expired, or beyond the end)."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -110,19 +124,19 @@ class OutOfBoundsPolicy(Enum):
 
 
 class DamagedPolicy(Enum):
-    """What a consumer does with a bundle that cannot be read, after all that stands before it."""
+    """How a consumer handles a bundle that cannot be read, after it has handed out all messages before it."""
 
     ERROR = "error"
-    """CorruptBundle, until it seeks behind it."""
+    """Raises CorruptBundle, until a seek behind the bundle."""
     SKIP = "skip"
-    """A warning in the log, and on behind it."""
+    """Logs a warning and goes on behind the bundle."""
 
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class StartAt(Enum):
-    """Where a consumer begins, when neither a number nor a time is given."""
+    """Where a consumer begins: an alternative to a number or a time."""
 
     FIRST = "first"
     END = "end"
@@ -137,8 +151,9 @@ class AtTime:
     """Milliseconds of the epoch."""
 
     def __init__(self, time: int | datetime) -> None:
-        """`time`: milliseconds of the epoch, or a datetime with a time zone; what it has below a millisecond
-        counts, too: a message of the millisecond before is not read. InvalidArgument when it has no zone."""
+        """`time`: milliseconds of the epoch, or a datetime with a time zone, rounded up to a millisecond, so
+        that no earlier message is read. Raises InvalidArgument when the time has no zone.
+        """
         object.__setattr__(self, "timestamp_ms", _ms_of(time) if isinstance(time, datetime) else time)
 
 
@@ -160,23 +175,26 @@ class ConsumerSettings:
     """How a consumer fetches; times in milliseconds, sizes in bytes."""
 
     fetch_bytes: int = 1 << 20
-    """Asked for per partition and request; an answer can exceed it by one bundle."""
+    """The bytes requested for each partition; an answer can exceed them by one bundle."""
     prefetch_bytes: int = 16 << 20
-    """Fetched and not yet handed out: no request leaves while more is held, so the bound can be exceeded by
-    the requests under way (`max_requests` times fetch_bytes)."""
+    """The size of messages that are fetched and not yet handed out. No request is sent while more is held, so
+    the requests under way (`max_requests` times fetch_bytes) can exceed it.
+    """
     max_requests: int = 8
-    """Fetches under way at once."""
+    """Fetches under way at the same time."""
     max_wait_ms: int = 5_000
-    """How long the broker holds a fetch that finds nothing; it wakes at the append, so a long wait costs no
-    latency."""
+    """How long the broker holds a fetch that finds nothing; the broker answers at the append, so a long wait
+    costs no latency.
+    """
     min_bytes: int = 0
     """How many bytes must be appended before a waiting fetch is answered."""
     give_up_after_ms: int = 120_000
-    """How long a partition may be unreachable before the reader is told; reading again goes on trying."""
+    """How long a partition may be unreachable before the consumer raises the error; a further read tries
+    again."""
     out_of_bounds: OutOfBoundsPolicy = OutOfBoundsPolicy.EARLIEST
-    """Where to go when a number has expired or is beyond the end; its name, 'earliest', will do, too."""
+    """Where to continue when a number has expired or is beyond the end; the text 'earliest' works, too."""
     damaged: DamagedPolicy = DamagedPolicy.ERROR
-    """What to do at a bundle that cannot be read; its name, 'skip', will do, too."""
+    """How to handle a bundle that cannot be read; the text 'skip' works, too."""
 
     def __post_init__(self) -> None:
         try:
@@ -194,7 +212,7 @@ class ConsumerSettings:
 
 
 def _check_least(settings: object, least: int, *names: str) -> None:
-    """InvalidArgument for a number that would stop everything instead of bounding it."""
+    """Raises InvalidArgument for a number so small that nothing could be sent."""
     for name in names:
         value = getattr(settings, name)
         if not isinstance(value, int) or value < least:

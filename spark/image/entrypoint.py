@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What a container of the Spark image starts: PySpark's wheel brings no entrypoint for Kubernetes.
+"""The entrypoint of the Spark image's containers, because PySpark's wheel has none for Kubernetes.
 
     executor               the JVM of an executor, as a driver on Kubernetes asks for it
     driver ARGUMENTS…      spark-submit in client mode, as spark-submit in cluster mode asks for it
     COMMAND ARGUMENTS…     that command
 
-The process becomes it, so that SIGTERM reaches it. Source: Spark's documentation of Kubernetes, and the
-variables that its drivers put into the pods of their executors (4.3). It uses the standard library alone.
+The program replaces this process, so that SIGTERM reaches it. Source: Spark's documentation of Kubernetes,
+and the variables that its drivers put into the pods of their executors (4.3). Uses only the standard library.
 """
 
 import os
@@ -28,11 +28,11 @@ OPTIONS = {
 
 
 class NotAskedError(ValueError):
-    """The environment is not one that a Spark driver makes; the message names what is missing."""
+    """The environment is not one that a Spark driver makes; the message names the missing variables."""
 
 
 def command(arguments: list[str], environment: Mapping[str, str]) -> list[str]:
-    """The program to become, and its arguments. NotAskedError."""
+    """The program to run, and its arguments. Raises NotAskedError."""
     if arguments[:1] == ["executor"]:
         return _executor(environment)
     if arguments[:1] == ["driver"]:
@@ -59,7 +59,7 @@ def _executor(environment: Mapping[str, str]) -> list[str]:
 
 
 def java_options(environment: Mapping[str, str]) -> list[str]:
-    """The driver numbers them: SPARK_JAVA_OPT_0, SPARK_JAVA_OPT_1, …, and their order counts."""
+    """The Java options, in the order of their variables: SPARK_JAVA_OPT_0, SPARK_JAVA_OPT_1, …."""
     numbered = {
         int(match[1]): value
         for name, value in environment.items()
@@ -75,7 +75,7 @@ def _value(environment: Mapping[str, str], name: str) -> str:
 
 
 def main() -> None:
-    """Becomes the command."""
+    """Replaces this process with the command."""
     try:
         words = command(sys.argv[1:], os.environ)
     except NotAskedError as error:

@@ -1,4 +1,4 @@
-"""Rows to bundles: where each row goes and where each bundle ends.
+"""Cuts rows into bundles: chooses each row's partition, and where each bundle ends.
 
 Both follow from the rows alone: not from time, nor from how Spark cuts them into Arrow batches. So a task
 that runs again on the same rows makes the same bundles.
@@ -17,32 +17,34 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
-# Topics that one task may write to: each costs a question to the broker and a bundle in memory.
+# Topics that one task may write to: each costs a request to the broker and a bundle in memory.
 MAX_TOPICS = 10_000
-# Rows that go to one partition are taken as a slice of their batch where so many do on the average.
+# The rows of a partition are taken as slices of their batch when runs have so many rows on average.
 LEAST_RUN = 64
 
 
 class TopicPartition(NamedTuple):
-    """Where a row goes: a topic's name and the number of one of its partitions, from 0."""
+    """The destination of a row: a topic's name and a partition's number, from 0."""
 
     topic: str
     partition: int
 
 
-class Rows(NamedTuple):
-    """The messages of one bundle; `keys` is None when none has one."""
+class BundleRows(NamedTuple):
+    """The messages of one bundle; `keys` is None when no message has a key."""
 
     values: list[bytes]
     keys: list[bytes | None] | None
     timestamp_ms: int
 
-    def halves(self) -> list[tuple[Rows, int]]:
+    def halves(self) -> list[tuple[BundleRows, int]]:
         """The first and the second half, each with the number of rows before it."""
         middle = len(self.values) // 2
         return [
             (
-                Rows(self.values[part], None if self.keys is None else self.keys[part], self.timestamp_ms),
+                BundleRows(
+                    self.values[part], None if self.keys is None else self.keys[part], self.timestamp_ms
+                ),
                 before,
             )
             for part, before in ((slice(None, middle), 0), (slice(middle, None), middle))
@@ -52,8 +54,8 @@ class Rows(NamedTuple):
 class KeyPartitioner:
     """Chooses the partition of rows that name none.
 
-    A row with a key goes where the client's default partitioner sends it (CRC-32C of the key). Rows without a
-    key go round the partitions in runs of `run` rows, beginning at the task's own number.
+    A row with a key goes to the partition that the client's default partitioner chooses (CRC-32C of the key).
+    Rows without a key go to the partitions in turn, in runs of `run` rows, beginning at the task's number.
     """
 
     def __init__(self, partitions_of: Callable[[str], int], task: int, run: int) -> None:
@@ -64,7 +66,7 @@ class KeyPartitioner:
         self._keyless: dict[str, int] = {}
 
     def count(self, topic: str) -> int:
-        """How many partitions the topic has; asked once. Raises the client's UnknownTopic."""
+        """How many partitions the topic has; the broker is asked once. Raises the client's UnknownTopic."""
         if topic not in self._counts:
             if len(self._counts) >= MAX_TOPICS:
                 raise SinkError(
@@ -103,18 +105,18 @@ class KeyPartitioner:
 
 
 class _Pending:
-    """Rows of one partition that make no full bundle yet."""
+    """Rows of one partition that don't fill a bundle yet."""
 
     __slots__ = ("keys", "size", "values")
 
     def __init__(self) -> None:
         self.values: list[bytes] = []
-        # None as long as no row had one; else as many as values.
+        # None while no row had a key; else as many as values.
         self.keys: list[bytes | None] | None = None
         self.size = 0
 
     def add(self, values: list[bytes], keys: list[bytes | None] | None, size: int) -> None:
-        """Rows behind the others; `size` is what their keys and values take."""
+        """Appends rows; `size`: the bytes of their keys and values."""
         if keys is not None:
             if self.keys is None:
                 self.keys = [None] * len(self.values)
@@ -126,7 +128,7 @@ class _Pending:
 
 
 class Bundler:
-    """Gathers rows by partition; gives a bundle as soon as the next row would take it over its bounds.
+    """Gathers rows by partition; gives a bundle out when the next row would exceed its bounds.
 
     A bundle has at most `max_rows` rows and `max_bytes` of keys and values, and at least one row.
     """
@@ -147,7 +149,7 @@ class Bundler:
         self._now_ms = now_ms
         self._pending: dict[TopicPartition, _Pending] = {}
 
-    def add(self, batch: pa.RecordBatch) -> Iterator[tuple[TopicPartition, Rows]]:
+    def add(self, batch: pa.RecordBatch) -> Iterator[tuple[TopicPartition, BundleRows]]:
         """Takes the rows of a batch with columns `value` and perhaps `key`, `topic`, `partition`."""
         import pyarrow as pa
 
@@ -156,7 +158,7 @@ class Bundler:
         values = _binary(batch, "value")
         assert values is not None
         if values.null_count:
-            values = values.fill_null(b"")  # the format has no null
+            values = values.fill_null(b"")  # the format of bundles has no null
         keys = _binary(batch, "key")
         for topic, rows in self._by_topic(batch):
             part = batch if rows is None else batch.take(pa.array(rows))
@@ -165,15 +167,17 @@ class Bundler:
             partitions = self._partitions(topic, part, topic_keys)
             yield from self._share_out(topic, partitions, topic_values, topic_keys)
 
-    def finish(self) -> Iterator[tuple[TopicPartition, Rows]]:
-        """What is left, one bundle a partition, in the order of their names."""
+    def finish(self) -> Iterator[tuple[TopicPartition, BundleRows]]:
+        """Returns the remaining bundles, one for each partition, in the order of the partitions' names."""
         for where in sorted(self._pending):
             pending = self._pending[where]
             if pending.values:
                 yield where, self._rows(pending)
 
     def _by_topic(self, batch: pa.RecordBatch) -> list[tuple[str, np.ndarray[Any, Any] | None]]:
-        """The topics of the batch with their rows; None: all of them. The option goes before the column."""
+        """The topics of the batch with their rows; None: all rows. The option `topic` wins over the
+        column.
+        """
         import numpy as np
 
         if self._topic is not None:
@@ -213,7 +217,7 @@ class Bundler:
 
     def _share_out(
         self, topic: str, partitions: np.ndarray[Any, Any], values: pa.Array, keys: pa.Array | None
-    ) -> Iterator[tuple[TopicPartition, Rows]]:
+    ) -> Iterator[tuple[TopicPartition, BundleRows]]:
         import numpy as np
         import pyarrow as pa
 
@@ -232,7 +236,7 @@ class Bundler:
 
     def _fill(
         self, where: TopicPartition, values: pa.Array, keys: pa.Array | None
-    ) -> Iterator[tuple[TopicPartition, Rows]]:
+    ) -> Iterator[tuple[TopicPartition, BundleRows]]:
         import numpy as np
         import pyarrow.compute as pc
 
@@ -259,15 +263,15 @@ class Bundler:
                 yield where, self._rows(pending)
                 pending = self._pending[where] = _Pending()
 
-    def _rows(self, pending: _Pending) -> Rows:
+    def _rows(self, pending: _Pending) -> BundleRows:
         keys = pending.keys
-        if keys is not None and not any(keys):  # empty ones
+        if keys is not None and not any(keys):  # an empty key is no key
             keys = None
-        return Rows(pending.values, keys, self._now_ms())
+        return BundleRows(pending.values, keys, self._now_ms())
 
 
 def _binary(batch: pa.RecordBatch, name: str) -> pa.Array | None:
-    """A column of strings or bytes as bytes, or None when there is none of that name."""
+    """A column of strings or bytes as bytes, or None when the batch has no column of that name."""
     import pyarrow as pa
 
     if name not in batch.schema.names:

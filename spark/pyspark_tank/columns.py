@@ -20,12 +20,12 @@ COLUMNS = {
     "timestamp": "timestamp",
     "timestampType": "int",
 }
-CREATE_TIME = 0  # timestampType: the time is the producer's, as Kafka's CreateTime
+CREATE_TIME = 0  # timestampType: the producer set the time, as in Kafka's CreateTime
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What the reader makes of each message, settled once in the driver and sent to the tasks.
+    """The columns that the reader makes of messages, decided once in the driver and sent to the tasks.
 
     `names`: the output's columns in order. `json_column`: the column that holds the decoded content; None
     with `flat` set when the content's own fields are the columns, None without it when nothing is decoded.
@@ -51,7 +51,7 @@ def default_schema(options: SourceOptions) -> str:
 
 
 def layout_of(schema: StructType, options: SourceOptions) -> Layout:
-    """How to fill `schema`. Raises SchemaError when it has columns that Tank hasn't."""
+    """How to fill `schema`. Raises SchemaError for columns that Tank doesn't have."""
     names = tuple(str(name) for name in schema.fieldNames())
     kinds = {str(field.name): str(field.dataType.simpleString()) for field in schema.fields}
     as_json = options.value_format is ValueFormat.JSON
@@ -73,7 +73,7 @@ def layout_of(schema: StructType, options: SourceOptions) -> Layout:
 
 
 def _check_corrupt_field(fields: StructType, options: SourceOptions) -> None:
-    """Refuses a field for content that doesn't fit which cannot hold it. Raises SchemaError."""
+    """Raises SchemaError when the field for content that doesn't fit the schema can't hold that content."""
     for field in fields.fields:
         kind = field.dataType.simpleString()
         if field.name == options.corrupt_field and (kind != "string" or not field.nullable):

@@ -1,4 +1,4 @@
-"""Connections to the cluster that a query's options name, and what is said when nothing answers there."""
+"""Connections to the cluster that a query's options name, and the errors when no broker answers there."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
     from tank_client.model import Features
     from tank_client.sync import Client
 
-# So long the driver's first question waits for a broker: wrong servers are noticed soon. A query that runs
-# waits longer, as the client does, for a broker that was there before.
+# The longest wait of the driver's first request, so that wrong servers are noticed soon. A running query
+# waits longer, as the client does.
 FIRST_ANSWER_MS = 10_000
 
 
-# Servers that were found fit for the sink. Spark makes a stream's writer twice for each batch: only the first
-# is to ask, and to wait no longer than this for an answer.
+# Servers that the sink can use. Spark makes a stream's writer twice for each batch: only the first one asks
+# the servers, and waits no longer than this.
 _take_writes: set[str] = set()
 
 
 def connect(servers: str) -> Client:
-    """The driver's client, when a broker has answered. Raises ServersError after 10 s."""
+    """Returns the driver's client once a broker has answered. Raises ServersError after 10 s."""
     from tank_client.sync import Client
 
     _first_answer(servers)
@@ -43,8 +43,9 @@ def _first_answer(servers: str) -> Features:
 
 
 def require_idempotence(servers: str) -> None:
-    """For the driver of a write, before any task runs. Raises ServersError after 10 s, and SinkError where
-    a repeat of what a task wrote would be stored a second time."""
+    """Checks, in a write's driver before any task runs, that the brokers recognize repeats. Raises
+    ServersError after 10 s, and SinkError when a repeated task would store its messages a second time.
+    """
     from tank_client.wire.operations import has
 
     if servers in _take_writes:
@@ -53,18 +54,17 @@ def require_idempotence(servers: str) -> None:
     if not (has(server, "init_producer") and has(server, "idempotent_produce")):
         kind = {0: "a broker of the old TANK document", 400: "the C++ broker"}.get(server.version, "too old")
         raise SinkError(
-            f"the broker at {servers} is {kind} (version {server.version}) and can't tell a repeat: what "
-            "a task wrote would be stored a second time when Spark runs the task again. Name brokers of Tank "
-            "Cluster by .option('servers', 'HOST:PORT,HOST:PORT'); to write here nevertheless, use "
+            f"the broker at {servers} is {kind} (version {server.version}) and can't recognize a repeat: "
+            "the messages of a task would be stored a second time when Spark runs it again. Name brokers of "
+            "Tank Cluster by .option('servers', 'HOST:PORT,HOST:PORT'); to write here nevertheless, use "
             "tank_client in foreachBatch, where each message may come more than once"
         )
     _take_writes.add(servers)
 
 
 def reserve_producer_ids(servers: str) -> range:
-    """Producer ids for a batch write that has no name, one for each task that it may have; for its driver.
-    An older broker has none to reserve, and a cluster at an older feature level gives one. Raises
-    ServersError, and what the client raises.
+    """Returns producer ids for an unnamed batch write, one for each task that it may have. Called in the
+    driver. Raises ServersError, and the client's errors.
     """
     from tank_client.sync import Client
     from tank_client.wire.operations import has
@@ -78,7 +78,7 @@ def reserve_producer_ids(servers: str) -> range:
 
 @contextmanager
 def options_named() -> Iterator[None]:
-    """The client's error that no broker answers, in words of Spark's options: raises ServersError for it."""
+    """Turns the client's error that no broker answers into a ServersError, which names Spark's options."""
     from tank_client.errors import ServerUnreachable
 
     try:

@@ -1,4 +1,4 @@
-"""A task's rows to bundles and to the broker. Runs in Spark's workers."""
+"""Writes a task's rows: makes bundles and sends them to the brokers. Runs in Spark's workers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from pyspark_tank.bundling import Bundler, KeyPartitioner, Rows, TopicPartition
+from pyspark_tank.bundling import Bundler, BundleRows, KeyPartitioner, TopicPartition
 from pyspark_tank.connecting import options_named
 from pyspark_tank.errors import SinkError
 from pyspark_tank.identity import WriteIdentity, Written
@@ -26,24 +26,24 @@ if TYPE_CHECKING:
 # Bundles sent and not yet acknowledged, all partitions together: enough to encode while the broker writes,
 # few enough that a task holds a few MB.
 MAX_WAITING_BUNDLES = 4
-SEQUENCES = 2**31  # a producer's sequence numbers go round at this
+SEQUENCES = 2**31  # a producer's sequence numbers begin again at this
 
 
 class _Sending(NamedTuple):
-    """A bundle on its way."""
+    """A bundle that is being sent."""
 
     where: TopicPartition
-    rows: Rows
+    rows: BundleRows
     bundle: bytes
     sequence: int
-    # Where its acknowledgement comes, and under which number; None: nowhere, it could not be sent.
+    # The connection and the request number of its acknowledgement; None: the bundle could not be sent.
     leader: LeaderConnection | None
     number: int
 
 
 def deliver(batches: Iterator[pa.RecordBatch], options: SinkOptions, identity: WriteIdentity) -> Written:
-    """Writes all rows and returns when the broker has acknowledged them. Raises SinkError, or what the
-    client raises when the broker stays away; Spark then runs the task again.
+    """Writes all rows and returns when the broker has acknowledged them. Raises SinkError, or the client's
+    error when no broker answers; Spark then runs the task again.
     """
     from tank_client.sync import Client
 
@@ -56,17 +56,16 @@ def deliver(batches: Iterator[pa.RecordBatch], options: SinkOptions, identity: W
 
 
 class _Delivery:
-    """Bundles go to the leaders over connections of the task's own, several under way. What goes wrong there
-    goes wrong for all that is under way: the client then sends it again, one bundle after the other, and the
-    broker knows what it has by its number.
-    """
+    """Sends bundles to the leaders over connections of the task's own, several under way. A failure there is
+    a failure of all bundles under way: the client then sends them again, one after the other, and the broker
+    recognizes repeats by their numbers."""
 
     def __init__(self, client: Client, options: SinkOptions, identity: WriteIdentity) -> None:
         self._client = client
         self._options = options
         self._identity = identity
-        self._most_bytes = 0  # of a bundle, as the broker says; 0: not known
-        self._producer_id = 0  # known with the first bundle: many tasks have nothing to write
+        self._most_bytes = 0  # the broker's limit for a bundle; 0: not known
+        self._producer_id = 0  # set with the first bundle, because many tasks have nothing to write
         self._sequences: dict[TopicPartition, int] = {}
         self._leaders: dict[Address, LeaderConnection] = {}
         self._leader_of: dict[TopicPartition, LeaderConnection] = {}
@@ -95,7 +94,7 @@ class _Delivery:
         (described,) = self._client.admin.describe_topics([topic])
         return len(described.partitions)
 
-    def _send(self, where: TopicPartition, rows: Rows) -> None:
+    def _send(self, where: TopicPartition, rows: BundleRows) -> None:
         if not self._producer_id:
             with self._explained(where):
                 self._producer_id = self._own_id()
@@ -133,7 +132,9 @@ class _Delivery:
         return self._client.admin.init_producer(identity.producer, identity.generation).producer_id
 
     def _leader(self, where: TopicPartition) -> LeaderConnection:
-        """The connection for all bundles of a partition: they arrive in the order of their sequences."""
+        """The connection for all bundles of a partition: on one connection they arrive in the order of their
+        sequence numbers.
+        """
         leader = self._leader_of.get(where)
         if leader is None:
             address, server = self._client.leader(*where)
@@ -143,8 +144,8 @@ class _Delivery:
             self._leader_of[where] = leader
         return leader
 
-    def _marks(self, rows: Rows, sequence: int) -> dict[str, int]:
-        """What makes a repeat recognizable."""
+    def _marks(self, rows: BundleRows, sequence: int) -> dict[str, int]:
+        """The producer's id, epoch and sequence number, by which the broker recognizes a repeat."""
         return {
             "producer_id": self._producer_id,
             "producer_epoch": self._identity.epoch,
@@ -152,7 +153,7 @@ class _Delivery:
             "max_timestamp_ms": rows.timestamp_ms,
         }
 
-    def _encode(self, where: TopicPartition, rows: Rows) -> bytes:
+    def _encode(self, where: TopicPartition, rows: BundleRows) -> bytes:
         from tank_protos.bundle import Codec, encode
 
         codec = {
@@ -164,10 +165,10 @@ class _Delivery:
             rows.values, timestamps=rows.timestamp_ms, keys=rows.keys, codec=codec, topic=where.topic
         )
 
-    def _produce(self, where: TopicPartition, rows: Rows, bundle: bytes, sequence: int) -> None:
-        """Sends one bundle. An earlier run of the task may have cut the rows at other places (bundleRows was
-        changed since): then the end of what it wrote can lie within this bundle, which the broker refuses
-        whole. Halved until it lies between two pieces, the one is a repeat and the other is new.
+    def _produce(self, where: TopicPartition, rows: BundleRows, bundle: bytes, sequence: int) -> None:
+        """Sends one bundle. If bundleRows has changed, an earlier run of the task may have cut the rows
+        elsewhere, so that its messages end within this bundle, which the broker then refuses. The bundle is
+        halved until one piece is a repeat and the other is new.
         """
         try:
             marks = self._marks(rows, sequence)
@@ -190,8 +191,8 @@ class _Delivery:
             self._written()
 
     def _send_again(self) -> None:
-        """All that is under way, by the client. What waits behind a failure is not sent: it would be out of
-        order.
+        """Sends all bundles under way again, through the client. Bundles behind a failed one are not sent,
+        because they would be out of order.
         """
         self.close()
         while self._waiting:
@@ -201,7 +202,7 @@ class _Delivery:
             self._written()
 
     def _written(self) -> None:
-        """The oldest bundle under way is acknowledged."""
+        """Notes that the oldest bundle under way is acknowledged."""
         self._rows += len(self._waiting.popleft().rows.values)
         self._bundles += 1
 
@@ -214,7 +215,7 @@ class _Delivery:
 
     @contextmanager
     def _explained(self, where: TopicPartition) -> Iterator[None]:
-        """Says what the client's errors about producers mean for a query."""
+        """Translates the client's errors about producers for the user of a query."""
         from tank_client import errors
 
         identity = self._identity
@@ -234,6 +235,7 @@ class _Delivery:
         except (errors.OutOfOrderSequence, errors.UnknownProducer) as gap:
             raise SinkError(
                 f"{attempt}: the broker has lost part of what task {identity.task} wrote before to partition "
-                f"{where.partition}, so repeats can't be told from new messages: look at what the topic "
-                f"holds, then begin with a new checkpoint at startingOffsets of your choice [{gap}]"
+                f"{where.partition}, so repeats can't be distinguished from new messages: look at the "
+                "topic's messages, then begin with a new checkpoint at startingOffsets of your choice "
+                f"[{gap}]"
             ) from gap

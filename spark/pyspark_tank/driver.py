@@ -1,4 +1,4 @@
-"""What the driver asks the broker: which partitions there are, how far they reach, where a time begins."""
+"""The driver's requests to the brokers: partitions, their ends, and the places of times."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pyspark_tank.positions import (
     EARLIEST,
     LATEST,
     AtOffsets,
-    AtTime,
     AtTimes,
+    AtTimestamp,
     End,
     EndingPosition,
     Offsets,
@@ -31,7 +31,7 @@ logger = logging.getLogger("pyspark_tank")
 
 TopicPartition = tuple[str, int]
 
-# How much of the batch that a time falls into is fetched at once, to find the very message.
+# The bytes fetched at once from the batch that contains a time, to find the exact message.
 TIME_SEARCH_BYTES = 1024 * 1024
 
 
@@ -39,14 +39,14 @@ def data_loss(fail: bool, what: str) -> None:
     """Raises DataLossError, or only warns under failOnDataLoss=false."""
     if fail:
         raise DataLossError(
-            f"{what}. The query stops here so that nobody misses it; to go on without those messages, "
+            f"{what}. The query stops here so that the loss is noticed; to go on without those messages, "
             "start it again with .option('failOnDataLoss', 'false')"
         )
     logger.warning("%s; going on without those messages (failOnDataLoss=false)", what)
 
 
 class Subscribed(NamedTuple):
-    """What a subscription means at one time: partitions by topic, and the topics' ids (0: none)."""
+    """The partitions of a subscription at one time, by topic, and the topics' ids (0: none)."""
 
     partitions: dict[str, tuple[int, ...]]
     topic_ids: dict[str, int]
@@ -55,8 +55,8 @@ class Subscribed(NamedTuple):
 def subscribed_partitions(
     client: Client, subscription: Subscription, *, skip_missing: bool = False
 ) -> Subscribed:
-    """The partitions that a subscription means now. Raises OptionError or the client's UnknownTopic; with
-    `skip_missing`, topics that aren't there (any more) are left out instead.
+    """Returns the partitions of a subscription now. Raises OptionError or the client's UnknownTopic; with
+    `skip_missing`, topics that don't exist (any more) are left out instead.
     """
     if subscription.pattern:
         wanted = re.compile(subscription.pattern)
@@ -100,7 +100,9 @@ def ends_of(
     known: Mapping[str, Mapping[int, int]] | None = None,
     max_wait_ms: int = 0,
 ) -> dict[TopicPartition, Ends]:
-    """How far each partition reaches. With `known` offsets, waits in the broker for news of one of them."""
+    """Returns each partition's ends. With `known` offsets, waits at the brokers until one of them has
+    more.
+    """
     asked: dict[TopicPartition, int | None] = {}
     for topic, numbers in partitions.items():
         for partition in numbers:
@@ -112,7 +114,7 @@ def ends_of(
 
 
 def latest(ends: Mapping[TopicPartition, Ends]) -> Offsets:
-    """The offset behind the last message of every partition."""
+    """Returns the offset behind the last message of every partition."""
     offsets: Offsets = {}
     for (topic, partition), reached in sorted(ends.items()):
         offsets.setdefault(topic, {})[partition] = reached.high_water_mark + 1
@@ -120,7 +122,7 @@ def latest(ends: Mapping[TopicPartition, Ends]) -> Offsets:
 
 
 def earliest(ends: Mapping[TopicPartition, Ends]) -> Offsets:
-    """The offset of the first message that every partition still has."""
+    """Returns the offset of each partition's first message."""
     offsets: Offsets = {}
     for (topic, partition), reached in sorted(ends.items()):
         offsets.setdefault(topic, {})[partition] = max(FIRST_OFFSET, reached.first_available)
@@ -135,7 +137,7 @@ def resolve(
     *,
     starting: bool,
 ) -> Offsets:
-    """A position as one offset for every partition. Raises OptionError when it can't be."""
+    """Returns one offset for every partition of a position. Raises OptionError when there is none."""
     name = "startingOffsets" if starting else "endingOffsets"
     ends = ends_of(client, partitions)
     first, behind = earliest(ends), latest(ends)
@@ -156,7 +158,7 @@ def resolve(
             }
             for topic, offsets in given.items()
         }
-    if isinstance(position, AtTime):
+    if isinstance(position, AtTimestamp):
         times: Offsets = {
             topic: dict.fromkeys(numbers, position.time_ms) for topic, numbers in partitions.items()
         }
@@ -170,7 +172,7 @@ def resolve(
 
 
 def check_order(start: Offsets, end: Offsets, options: SourceOptions) -> None:
-    """Refuses a batch that would end before it begins. Raises OptionError, DataLossError."""
+    """Raises OptionError or DataLossError for a batch that would end before it begins."""
     for topic, numbers in start.items():
         for number, offset in numbers.items():
             until = end[topic][number]
@@ -229,7 +231,7 @@ def _first_at(
 
 
 def _search(client: Client, topic: str, partition: int, offset: int, behind: int, time_ms: int) -> int:
-    """The very message: the broker knows times batch by batch, the batch says them message by message."""
+    """Finds the exact message: the broker indexes times by batch, so the batch's messages are read."""
     import numpy as np
 
     from tank_protos.bundle.arrow import Chunk, decode_arrow

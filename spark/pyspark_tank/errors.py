@@ -1,12 +1,12 @@
-"""What the Tank data source raises. Spark shows the message to the user, so each one says what to do."""
+"""The errors of the Tank data source. Spark shows the message to the user, so each one says what to do."""
 
 
 class TankSourceError(Exception):
-    """The base of everything that this package raises on purpose."""
+    """The base class of all errors that this package raises."""
 
 
 class OptionError(TankSourceError, ValueError):
-    """An option of `spark.read.format("tank")` or `df.write.format("tank")` is unknown or makes no sense."""
+    """An option of `spark.read.format("tank")` or `df.write.format("tank")` is unknown or invalid."""
 
 
 class DataLossError(TankSourceError):
@@ -18,15 +18,15 @@ class ServersError(TankSourceError):
 
 
 class SchemaError(TankSourceError, ValueError):
-    """The columns that were asked for, or that are to be written, are not ones that Tank knows."""
+    """The columns to read or to write are not columns of Tank."""
 
 
 class SinkError(TankSourceError):
-    """The broker refused what a task wrote."""
+    """The broker refused the messages of a task."""
 
 
 class JavaError(TankSourceError):
-    """There is no Java on this machine that Spark could run on."""
+    """This machine has no Java that can run Spark."""
 
 
 class RegistrationError(TankSourceError):

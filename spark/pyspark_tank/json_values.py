@@ -1,7 +1,8 @@
-"""Messages' content, JSON objects, to Arrow structs: fast where all of them fit the schema, exact where not.
+"""Decodes messages' JSON objects into Arrow structs: fast when all of them fit the schema, else exactly.
 
-The fast way hands all contents to Arrow's own JSON reader in one piece. What it refuses is halved down to
-small blocks, and a block that is still refused is read one by one, as `from_json` reads (json_rows.py).
+The fast way hands all contents to Arrow's own JSON reader in one piece. A piece that it refuses is halved
+down to small blocks, and a block that is still refused is read one by one, as `from_json` reads
+(json_rows.py).
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from pyspark_tank.options import ParseMode
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Messages that are read one by one because one of them doesn't fit. Few, so that a bad message costs little;
-# not too few, so that a topic full of them doesn't either.
+# How many messages are decoded one by one when one of them doesn't fit: few, so that a single bad message
+# costs little, but enough that many bad messages don't cost much more.
 BLOCK = 64
 
 
@@ -39,7 +40,7 @@ class JsonDecoder:
         self._fast = bool(plain) and all(_readable(field.type) for field in plain)
 
     def decode(self, contents: pa.Array) -> pa.StructArray:
-        """One struct a content, null where it is empty. Raises TankSourceError under FAILFAST."""
+        """One struct for each content, null for empty content. Raises TankSourceError under FAILFAST."""
         import pyarrow as pa
 
         if len(contents) == 0:
@@ -90,7 +91,8 @@ class JsonDecoder:
                 for field in self._type
             ]
             made = pa.StructArray.from_arrays(columns, fields=list(self._type))
-            # Arrow's reader takes bytes for UTF-8, and numbers for decimals that hold them, without a look.
+            # Arrow's reader takes bytes for UTF-8, and numbers for decimals that hold them, without checking
+            # them.
             made.validate(full=True)
         except pa.ArrowException:
             return None
@@ -103,7 +105,7 @@ class JsonDecoder:
 
 
 def _as_read(kind: pa.DataType) -> pa.DataType:
-    """What Arrow's reader is told: it takes dates for numbers, so they are read as text and cast."""
+    """The schema for Arrow's reader: it takes dates for numbers, so they are read as text and cast."""
     import pyarrow as pa
 
     return pa.string() if pa.types.is_date(kind) else kind

@@ -1,18 +1,15 @@
 """A task's own connection to a broker: to read a partition that it leads, or to write some. Runs in Spark's
 workers.
 
-`tank_client` finds the leader, follows it when it moves, and asks again; this only fetches from it and writes
-to it, in the thread that works on the rows, into memory that is used again for each chunk and out of that in
-which a bundle lies: at rates where a row costs less than a microsecond, handing chunks from thread to thread
-costs more than reading them. Whatever is not the answer that was hoped for ends the connection, and the
-caller goes back to the client.
+`tank_client` finds the leader and repeats failed requests. This connection only fetches from that leader and
+writes to it, in the thread that handles the rows and without copies: handing chunks from thread to thread
+would cost more than reading them. Any unexpected answer ends the connection, and the caller uses the client
+again.
 """
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Sequence
-from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 from tank_client.errors import ProtocolViolation, TankError
@@ -24,24 +21,23 @@ from tank_client.wire.data_operations import (
     read_consume,
     read_produce,
 )
+from tank_client.wire.sockets import open_socket
 from tank_protos.generated.tank import ConsumeResponse, Ping
-from tank_protos.wire.framing import HEADER_BYTES, frame
+from tank_protos.wire.framing import FRAME_HEAD, HEADER_BYTES, frame
 
 if TYPE_CHECKING:
     from tank_client.model import Address, Features, FetchedChunk
     from tank_client.settings import ClientSettings
-    from tank_client.wire.connection import Answer, Request
+    from tank_client.wire.connection import TankAnswer, TankRequest
     from tank_protos.wire.buffer import Buffer
 
-_HEADER = Struct("<BI")
 _FIRST_BYTES = 64 * 1024
 
 
 class LeaderConnection:
     """Fetches one after the other, or writes with several under way; not both. Raises OSError when the
-    connection is lost, WireError and TankError when what comes is not what was asked for; it is of no use
-    then but to be closed.
-    """
+    connection is lost, WireError and TankError for any other answer than the one that was asked for. After an
+    error it can only be closed."""
 
     def __init__(self, address: Address, server: Features, settings: ClientSettings) -> None:
         self._server = server
@@ -49,18 +45,15 @@ class LeaderConnection:
         # Invariant: at most one fetch waits for its answer.
         self._asked: Want | None = None
         self._request_id = 0
-        # Bundles by request whose answers have not been read, and answers that nobody has asked for yet.
-        self._sent: dict[int, tuple[BundleToStore, type[Answer]]] = {}
+        # By request: bundles whose answers have not been read, and answers that `confirm` has not taken yet.
+        self._sent: dict[int, tuple[BundleToStore, type[TankAnswer]]] = {}
         self._stored: set[int] = set()
-        # The chunk that was handed out last lies in it. Grows with the bytes that come.
+        # Holds the chunk that was handed out last. Grows with the size of the answers.
         self._buffer = memoryview(bytearray(_FIRST_BYTES))
-        self._socket = socket.create_connection(
-            (address.host, address.port), settings.connect_timeout_ms / 1000
-        )
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket = open_socket(address, settings.connect_timeout_ms / 1000)
 
     def ask(self, want: Want, max_wait_ms: int) -> None:
-        """Sends the request; what comes waits in the socket until `answer`."""
+        """Sends the request; the answer waits in the socket until `answer`."""
         assert self._asked is None
         request = consume_request(self._server, [want], max_wait_ms, 0, self._settings.client_id)
         self._request(request, max_wait_ms)
@@ -84,7 +77,7 @@ class LeaderConnection:
         return number
 
     def confirm(self, number: int) -> None:
-        """Returns when the bundle is stored. Once for each that was sent, in any order."""
+        """Returns when the bundle is stored. Call it once for each bundle, in any order."""
         while number not in self._stored:
             response = self._response({number: answer for number, (_, answer) in self._sent.items()})
             bundle, _ = self._sent.pop(response.request_id)
@@ -98,7 +91,7 @@ class LeaderConnection:
         """Ends the connection."""
         self._socket.close()
 
-    def _request(self, request: Request, wait_ms: int) -> int:
+    def _request(self, request: TankRequest, wait_ms: int) -> int:
         """Sends it under a new number."""
         self._request_id = request.request_id = self._request_id % 0xFFFF_FFFF + 1
         self._socket.settimeout((self._settings.attempt_timeout_ms + wait_ms) / 1000)
@@ -106,7 +99,7 @@ class LeaderConnection:
         return self._request_id
 
     def _send(self, buffers: Sequence[Buffer]) -> None:
-        """All bytes, out of the memory in which they lie."""
+        """Sends all bytes, without copying them."""
         left = [memoryview(buffer).cast("B") for buffer in buffers if len(buffer)]
         while left:
             sent = self._socket.sendmsg(left)
@@ -115,8 +108,8 @@ class LeaderConnection:
             if sent:
                 left[0] = left[0][sent:]
 
-    def _response(self, awaited: dict[int, type[Answer]]) -> Any:
-        """The next answer, to one of these requests."""
+    def _response(self, awaited: dict[int, type[TankAnswer]]) -> Any:
+        """Receives the next answer, which must be to one of these requests."""
         while True:
             message_id, payload = self._frame()
             if message_id != Ping.ID:
@@ -133,7 +126,7 @@ class LeaderConnection:
 
     def _frame(self) -> tuple[int, memoryview]:
         self._receive(HEADER_BYTES)
-        message_id, length = _HEADER.unpack_from(self._buffer)
+        message_id, length = FRAME_HEAD.unpack_from(self._buffer)
         if length > self._settings.max_frame_bytes:
             raise ProtocolViolation(
                 f"a frame of {length} bytes is announced; the limit is {self._settings.max_frame_bytes}"
@@ -142,7 +135,7 @@ class LeaderConnection:
         return message_id, self._buffer[:length].toreadonly()
 
     def _receive(self, size: int) -> None:
-        """So many bytes, to the beginning of the buffer."""
+        """Receives so many bytes into the beginning of the buffer."""
         got = 0
         while got < size:
             if got == len(self._buffer):

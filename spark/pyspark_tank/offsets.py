@@ -1,4 +1,4 @@
-"""Which messages a batch covers and how its reading is shared out among tasks. Pure.
+"""The messages of a batch, and how they are split among tasks. Pure.
 
 A range is [start, end): offsets are sequence numbers, the end is the first one that isn't read.
 """
@@ -49,7 +49,7 @@ def ranges_between(
 def split(
     ranges: list[OffsetRange], min_partitions: int | None = None, max_records: int | None = None
 ) -> list[OffsetRange]:
-    """The same messages in more ranges: at least `min_partitions` (where there are as many messages), and
+    """Splits the messages into more ranges: at least `min_partitions` (where there are as many messages), and
     none of more than `max_records`. The same input is always split in the same way.
     """
     if max_records is not None:
@@ -73,9 +73,10 @@ def split(
 
 
 def advance(start: Mapping[str, Mapping[int, int]], end: Offsets, ranges: list[OffsetRange]) -> Offsets:
-    """The offset after reading `ranges`: a partition of `end` that is not among them stays at its start.
+    """Returns the offsets after reading `ranges`: a partition of `end` that is not among them stays at its
+    start.
 
-    A start above the end (the topic was made anew, or lost its tail) becomes the end.
+    A start above the end (the topic was created again, or lost its last messages) becomes the end.
     """
     reached: Offsets = {}
     for topic, partitions in end.items():

@@ -31,7 +31,7 @@ SINK = ("topic", "bundleRows", "bundleBytes", "compression", "writeName", "write
 STREAM_ONLY = ("minoffsetspertrigger", "maxoffsetspertrigger", "maxtriggerdelay", "latestoffsetwaitms")
 BATCH_ONLY = ("endingoffsets", "endingoffsetsbytimestamp", "endingtimestamp")
 
-# Options of Spark's Kafka source about how its Kafka client works. All other `kafka.*` are the same.
+# Options of Spark's Kafka source about how its Kafka client works. So are all other `kafka.*` options.
 KAFKA_WITHOUT_MEANING = (
     "groupIdPrefix",
     "kafkaConsumer.pollTimeoutMs",
@@ -52,7 +52,7 @@ SPARKS_OWN = frozenset(
         "asyncprogresstrackingcheckpointintervalms",
         "streamingsourceidentifyingname",
         "readchangefeed",
-        # CREATE TABLE ... USING tank, and what a catalog keeps of a table.
+        # CREATE TABLE ... USING tank, and a table in a catalog.
         "provider",
         "owner",
         "external",

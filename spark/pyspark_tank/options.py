@@ -37,8 +37,8 @@ from pyspark_tank.positions import (
 
 DEFAULT_SERVERS = "127.0.0.1:11011"
 
-# Four of the sink's bundles, with what their rows carry beside 512 KiB of content: bundles are not cut, and
-# more rows share what a fetch itself costs. Batches of rows have a size of their own.
+# Room for four of the sink's bundles of 512 KiB of content: bundles are fetched whole, and many rows share
+# the cost of a fetch. Batches of rows have their own size.
 DEFAULT_FETCH_BYTES = 2304 * 1024
 MAX_FETCH_BYTES = 64 * 1024 * 1024
 
@@ -56,21 +56,21 @@ MAX_BUNDLE_BYTES = 64 * 1024 * 1024
 
 
 class ValueFormat(Enum):
-    """What becomes of a message's content: left as bytes, or decoded in the reader."""
+    """How a message's content is read: as bytes, or decoded in the reader."""
 
     BINARY = "binary"
     JSON = "json"
 
 
 class ParseMode(Enum):
-    """What becomes of content that is not JSON of the schema: nulls, as in `from_json`, or an error."""
+    """How content that doesn't fit the schema is read: as nulls, as in `from_json`, or as an error."""
 
     PERMISSIVE = "PERMISSIVE"
     FAILFAST = "FAILFAST"
 
 
 class Compression(Enum):
-    """How bundles are written; AUTO compresses what the official client would."""
+    """How bundles are written; AUTO compresses like the official client."""
 
     AUTO = "auto"
     NONE = "none"
@@ -103,7 +103,7 @@ class SourceOptions:
     starting: StartingPosition
     ending: EndingPosition
     when_nothing_is_later: WhenNothingIsLater = WhenNothingIsLater.ERROR
-    # A stream's positions are committed for it; None: for none.
+    # The group for which a stream's positions are committed; None: no group.
     group: str | None = None
     fail_on_data_loss: bool = True
     min_offsets_per_trigger: int | None = None
@@ -124,9 +124,9 @@ class SourceOptions:
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """Everything a write needs. `topic` is None when each row names its own in the column `topic`.
+    """The options of a write. `topic` is None when each row names its own in the column `topic`.
 
-    Invariant: `write_name` and `write_id` are both None (Spark says who writes, or the write is one of its
+    Invariant: `write_name` and `write_id` are both None (Spark gives the identity, or the write is one of its
     own), or both set: the batch write `write_id` of the writer `write_name`.
     """
 
@@ -224,7 +224,7 @@ def parse_sink_options(options: Mapping[str, str], *, streaming: bool = False) -
 
 
 def _write(given: Mapping[str, str], streaming: bool) -> tuple[str | None, int | None]:
-    """Which write of which writer a batch write is; None twice: it has no name."""
+    """The writer's name and the write's number of a batch write; None and None when it has no name."""
     name = given.get("writename", "").strip()
     if not name and "writeid" not in given:
         return None, None
@@ -244,7 +244,7 @@ def _write(given: Mapping[str, str], streaming: bool) -> tuple[str | None, int |
 
 
 def _refuse_security(options: Mapping[str, str]) -> None:
-    """A job must not believe that its connections are encrypted, or that it has proved who it is."""
+    """Refuses options of security, so that no user takes the connections for encrypted or authenticated."""
     given = {key.lower(): value.strip() for key, value in options.items()}
     protocol = given.get("kafka.security.protocol")
     if protocol is not None and protocol.upper() != "PLAINTEXT":
@@ -263,14 +263,14 @@ def _refuse_security(options: Mapping[str, str]) -> None:
 
 
 def _sort_out(options: Mapping[str, str], foreign: frozenset[str]) -> tuple[dict[str, str], list[str]]:
-    """Splits what was given into (ours by lower-cased name, names that have no meaning here)."""
+    """Splits the given options into (ours by lower-cased name, names that have no meaning here)."""
     _refuse_security(options)
     given: dict[str, str] = {}
     without_meaning: list[str] = []
     for raw, value in options.items():
         key = raw.lower().removeprefix(TABLES_OPTION)
         if key != raw.lower() and key in options:
-            continue  # said once more for this read
+            continue  # given again for this read
         if key in SPARKS_OWN or key.startswith(SPARKS_OWN_BEGIN):
             continue
         if key == "path":

@@ -1,7 +1,7 @@
-"""Where a read begins and ends, as its options say it. Pure.
+"""The beginning and the end of a read, from its options. Pure.
 
-An offset here is a sequence number: the next message to be read. So `startingOffsets` names the first
-message that is read and `endingOffsets` the first that isn't, as in Spark's Kafka source.
+An offset here is a sequence number: the next message to be read. So `startingOffsets` names the first message
+that is read and `endingOffsets` the first that isn't, as in Spark's Kafka source.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ MAX_OFFSET = 2**63 - 1  # Spark's column is a signed 64-bit number
 Offsets = dict[str, dict[int, int]]
 
 TOPIC_ID = "topicId"
-"""Beside a topic's partitions in an offset's JSON: which topic of that name was read. Offsets of before, and
-of brokers that have no ids, lack it."""
+"""The key, beside a topic's partitions in an offset's JSON, of the id of the topic that was read. Older
+offsets, and those of brokers without topic ids, lack it.
+"""
 
 
 class End(Enum):
@@ -58,7 +59,7 @@ class AtTimes:
 
 
 @dataclass(frozen=True, slots=True)
-class AtTime:
+class AtTimestamp:
     """At the first message whose time is not before this one, in every partition."""
 
     time_ms: int
@@ -66,14 +67,14 @@ class AtTime:
 
 _ENDS = {End.EARLIEST.value: EARLIEST, End.LATEST.value: LATEST}
 
-StartingPosition = End | AtOffsets | AtTimes | AtTime
-EndingPosition = End | AtOffsets | AtTimes | AtTime
+StartingPosition = End | AtOffsets | AtTimes | AtTimestamp
+EndingPosition = End | AtOffsets | AtTimes | AtTimestamp
 
 
 def parse_starting(given: Mapping[str, str], *, streaming: bool) -> StartingPosition:
     """Where to begin, from lower-cased options: a stream at the end, a batch at the beginning.
 
-    As in the Kafka source startingTimestamp goes before startingOffsetsByTimestamp before
+    As in the Kafka source, startingTimestamp wins over startingOffsetsByTimestamp, and that over
     startingOffsets. Raises OptionError.
     """
     by_time = _by_time(given, "starting")
@@ -91,7 +92,7 @@ def parse_starting(given: Mapping[str, str], *, streaming: bool) -> StartingPosi
 
 
 def parse_ending(given: Mapping[str, str]) -> EndingPosition:
-    """Where a batch ends, from lower-cased options: at the end unless told. Raises OptionError."""
+    """Returns where a batch ends, from lower-cased options; by default at the end. Raises OptionError."""
     by_time = _by_time(given, "ending")
     if by_time is not None:
         return by_time
@@ -119,8 +120,8 @@ def parse_topic_partitions(name: str, value: str) -> dict[str, tuple[int, ...]]:
 
 
 def offsets_from_json(offsets: object) -> Offsets:
-    """A checkpoint's `{"topic": {"0": 17, "topicId": 5}}`, partitions alone, with numbers as keys. Raises
-    OptionError when it is none.
+    """Reads a checkpoint's `{"topic": {"0": 17, "topicId": 5}}` into offsets by partition number, without
+    ids. Raises OptionError for other text.
     """
     example = f'an offset is JSON such as {{"topic": {{"0": 17}}}}; this is not: {offsets!r}'
     if not isinstance(offsets, dict):
@@ -136,7 +137,9 @@ def topic_ids_from_json(offsets: Mapping[str, Mapping[str, int]]) -> dict[str, i
 def offsets_to_json(
     offsets: Mapping[str, Mapping[int, int]], topic_ids: Mapping[str, int] | None = None
 ) -> dict[str, dict[str, int]]:
-    """The same as it goes into Spark's checkpoint, always in one order: Spark compares its text."""
+    """Returns the offsets as they go into Spark's checkpoint, always in the same order, because Spark
+    compares the text.
+    """
     document = {
         topic: {str(partition): offsets[topic][partition] for partition in sorted(offsets[topic])}
         for topic in sorted(offsets)
@@ -148,18 +151,18 @@ def offsets_to_json(
 
 
 def made_anew(before: Mapping[str, int], now: Mapping[str, int]) -> set[str]:
-    """The topics that were deleted and made again since. Ids rise, and 0 is none: a lower one comes from
-    a broker that has not heard of the newer topic yet.
+    """The topics that were deleted and created again since. Ids rise, and 0 means no id: a lower id comes
+    from a broker that doesn't know the newer topic yet.
     """
     return {topic for topic, topic_id in before.items() if 0 < topic_id < now.get(topic, 0)}
 
 
-def _by_time(given: Mapping[str, str], which: str) -> AtTime | AtTimes | None:
+def _by_time(given: Mapping[str, str], which: str) -> AtTimestamp | AtTimes | None:
     everywhere = given.get(f"{which}timestamp")
     if everywhere is not None:
         if not everywhere.strip().isdigit() or int(everywhere) > MAX_OFFSET:
             raise OptionError(f"{which}Timestamp={everywhere!r} is not a time in milliseconds since 1970")
-        return AtTime(int(everywhere))
+        return AtTimestamp(int(everywhere))
     name = f"{which}OffsetsByTimestamp"
     value = given.get(name.lower())
     if value is None:

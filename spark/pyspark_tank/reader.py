@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from pyspark_tank.leader_connection import LeaderConnection
     from tank_client.model import FetchedChunk
     from tank_client.sync import Client
-    from tank_protos.bundle.arrow import Chunk, Columns
+    from tank_protos.bundle.arrow import ArrowColumns, Chunk
 
 logger = logging.getLogger("pyspark_tank")
 
-# One fetch waits so long in the broker for messages that it should have (a new leader finding its end).
+# How long one fetch waits at the broker for messages that exist, but that a new leader may not show yet.
 FETCH_WAIT_MS = 1000
 
 
@@ -51,9 +51,9 @@ class RangeReader:
         self.layout = layout
 
     def read(self, messages: OffsetRange) -> Iterator[pa.RecordBatch]:
-        """The range's messages, in order, in batches of about 1 MB. Closes its connection at its end.
+        """Yields the range's messages, in order, in batches of about 1 MB. Closes its connection at the end.
 
-        Raises DataLossError (see `failOnDataLoss`), or what the client raises when no broker answers.
+        Raises DataLossError (see `failOnDataLoss`), or the client's error when no broker answers.
         """
         from tank_client.sync import Client
 
@@ -61,15 +61,17 @@ class RangeReader:
         with (
             options_named(),
             Client(self.options.servers) as client,
-            closing(_Fetcher(client, self.options, messages)) as fetcher,
+            closing(RangeFetcher(client, self.options, messages)) as fetcher,
         ):
             if self._is_same_topic(client, messages):
                 yield from fetcher.batches(fill)
-                self._is_same_topic(client, messages)  # until the end: what was read is of this one alone
+                self._is_same_topic(
+                    client, messages
+                )  # checked at the end, too: all messages read are of this topic
 
     def _is_same_topic(self, client: Client, messages: OffsetRange) -> bool:
-        """Whether the topic is the one that the driver planned for. Raises DataLossError, or says it, where
-        it was deleted and made again since.
+        """Whether the topic is the one that the driver planned for. When it was deleted and created again
+        since, raises DataLossError, or under failOnDataLoss=false logs a warning.
         """
         from tank_client.errors import UnknownTopic
 
@@ -78,13 +80,13 @@ class RangeReader:
         try:
             (now,) = client.admin.describe_topics([messages.topic])
         except UnknownTopic:
-            return True  # a fetch says it, if there is still one
+            return True  # the next fetch, if there is one, raises the error
         if not made_anew({now.name: messages.topic_id}, {now.name: now.topic_id}):
             return True
         data_loss(
             self.options.fail_on_data_loss,
-            f"{messages.topic}/{messages.partition}: the topic was deleted and made again since the read of "
-            f"its messages {messages.start} to {messages.end - 1} was planned",
+            f"{messages.topic}/{messages.partition}: the topic was deleted and created again since the read "
+            f"of its messages {messages.start} to {messages.end - 1} was planned",
         )
         return False
 
@@ -97,7 +99,7 @@ class TankReader(DataSourceReader):  # type: ignore[misc]
         self._ranges = RangeReader(options, schema, layout)
 
     def partitions(self) -> list[TankPartition]:
-        """Asks the broker what there is, once, in the driver."""
+        """Asks the broker for the partitions and their ends, once, in the driver."""
         options = self._options
         with options_named(), connect(options.servers) as client:
             partitions, topic_ids = subscribed_partitions(client, options.subscription)
@@ -106,7 +108,7 @@ class TankReader(DataSourceReader):  # type: ignore[misc]
         check_order(start, end, options)
         ranges = ranges_between(start, end, topic_ids)
         shared = split(ranges, options.min_partitions, options.max_records_per_partition)
-        # Spark makes one odd partition out of an empty list; an empty range reads nothing.
+        # Spark makes a partition of its own out of an empty list; an empty range is returned in its place.
         return [TankPartition(part) for part in shared] or [TankPartition(OffsetRange("", 0, 1, 1))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -116,21 +118,23 @@ class TankReader(DataSourceReader):  # type: ignore[misc]
         return self._ranges.read(partition.messages)
 
 
-class _Fetcher:
-    """Fetches a range's chunks. The next one is on its way while Spark works on the one before: the broker
-    has been asked for it, and what comes waits in the socket.
+class RangeFetcher:
+    """Fetches a range's chunks. While Spark works on one chunk, the next one has been requested, and its
+    answer waits in the socket.
     """
 
     def __init__(self, client: Client, options: SourceOptions, messages: OffsetRange) -> None:
         self._client = client
         self._options = options
         self._messages = messages
-        # None: nothing was asked for, the client fetches.
+        # None: nothing was requested there, the client fetches.
         self._leader: LeaderConnection | None = None
-        # The largest bundle of the last chunk, as it lies there; 0: not known.
+        # The size of the largest bundle of the last chunk; 0: not known.
         self._bundle_bytes = 0
 
     def batches(self, fill: _Filler) -> Iterator[pa.RecordBatch]:
+        """Yields the range's messages, as `fill` makes them, in order. Raises DataLossError, or the client's
+        error."""
         from tank_protos.bundle.arrow import Chunk
 
         end = self._messages.end
@@ -138,29 +142,29 @@ class _Fetcher:
         deadline = self._deadline()
         while True:
             fetched, begin = self._fetch(offset), offset
-            if isinstance(fetched, int):  # the messages up to there are gone
+            if isinstance(fetched, int):  # the messages before this offset are gone
                 offset = fetched
             else:
                 offset = self._reached(fetched, begin)
                 if offset > begin:
                     deadline = self._deadline()
                 else:
-                    # Perhaps it leads no longer, and can't know: the client finds out.
+                    # The broker may have been replaced as leader without knowing it: the client finds out.
                     self.close()
                     if time.monotonic() > deadline:
                         offset = self._nothing_came(begin, fetched)
             if begin < offset < end:
                 self._ask(offset)
             if not isinstance(fetched, int):
-                # One at a time: of what is decoded there is never more than a batch.
+                # One at a time, so that no more than a batch is decoded.
                 wanted = Chunk(fetched.base, fetched.chunk, begin, end - 1)
                 yield from map(fill.batch, self._decoded(wanted))
             if offset >= end:
                 return
 
-    def _decoded(self, wanted: Chunk) -> Iterator[Columns]:
-        """The messages of a chunk. At a bundle that cannot be read: DataLossError, or under
-        failOnDataLoss=false a warning and what is behind it."""
+    def _decoded(self, wanted: Chunk) -> Iterator[ArrowColumns]:
+        """Yields the messages of a chunk. At a bundle that cannot be read it raises DataLossError, or under
+        failOnDataLoss=false logs a warning and goes on behind the bundle."""
         from tank_protos.bundle import DamagedPart, split_damaged
         from tank_protos.bundle.arrow import Chunk, decode_buffers
         from tank_protos.wire.errors import InvalidBundle
@@ -191,9 +195,8 @@ class _Fetcher:
             leader.close()
 
     def _ask(self, offset: int) -> None:
-        """Asks the leader for the chunk that `_fetch` will want next. Where that fails the client fetches,
-        and finds out what is wrong.
-        """
+        """Asks the leader for the chunk that `_fetch` will want next. When that fails, the client fetches it,
+        and raises the error if there is one."""
         from pyspark_tank.leader_connection import LeaderConnection
         from tank_client.errors import TankError
         from tank_client.wire.data_operations import Want
@@ -208,14 +211,16 @@ class _Fetcher:
             self.close()
 
     def _fetch_bytes(self) -> int:
-        """For so many whole bundles as fit into `fetchBytes`: the broker cuts a chunk anywhere, and what came
-        of its last bundle comes again with the next one.
+        """The size of as many whole bundles as fit into `fetchBytes`: the broker may cut a chunk within its
+        last bundle, which then comes again with the next chunk.
         """
         most = self._options.fetch_bytes
         return most - most % self._bundle_bytes if 0 < self._bundle_bytes <= most else most
 
     def _fetch(self, offset: int) -> FetchedChunk | int:
-        """A chunk; or the offset to go on from where the broker has not got this one any more."""
+        """Fetches a chunk; or returns the offset to continue at when the broker doesn't have this one any
+        more.
+        """
         from tank_client.errors import OutOfBounds, TankError, UnknownPartition, UnknownTopic
         from tank_protos.wire.errors import WireError
 
@@ -242,8 +247,8 @@ class _Fetcher:
             return part.end
 
     def _reached(self, fetched: FetchedChunk, offset: int) -> int:
-        """Where to go on, by the headers of the bundles. Equal to `offset` when nothing came and something is
-        still to come. Raises InvalidBundle.
+        """The offset to continue at, from the bundles' headers. Equal to `offset` when nothing came and
+        messages are still missing. Raises InvalidBundle.
         """
         from tank_protos.bundle import bundles, read_header
         from tank_protos.wire.varint import MAX_BYTES
@@ -260,7 +265,9 @@ class _Fetcher:
         return max(offset, min(number, self._messages.end))
 
     def _nothing_came(self, offset: int, fetched: FetchedChunk) -> int:
-        """The end of the range: nothing came for `fetchTimeoutMs` (or an error)."""
+        """Handles that nothing came for `fetchTimeoutMs`: returns the end of the range, or raises an
+        error.
+        """
         part = self._messages
         if fetched.high_water_mark >= part.end - 1:
             return part.end  # the rest was compacted away, or the numbers belong to no message
@@ -279,8 +286,8 @@ class _Fetcher:
 class _Filler:
     """Makes the query's columns out of decoded messages.
 
-    Every call into Arrow counts: behind each megabyte that went through the processor's cache, the code and
-    the objects of a call are cold, and it takes many times what it takes in a loop of its own.
+    Calls into Arrow are few, because each is slow here: after a megabyte of data, its code is no longer in
+    the processor's cache.
     """
 
     def __init__(
@@ -298,15 +305,15 @@ class _Filler:
         elif layout.json_column is not None:
             kind = self._arrow_schema.field(layout.json_column).type
             self._json = JsonDecoder(pa.schema(list(kind)), options.parse_mode, options.corrupt_field)
-        # What makes each of the columns; None: the JSON objects' fields are the columns.
-        self._makers: list[Callable[[Columns], pa.Array]] | None = None
+        # The function that makes each column; None: the fields of the JSON objects are the columns.
+        self._makers: list[Callable[[ArrowColumns], pa.Array]] | None = None
         if not layout.flat:
             self._makers = [
                 self._maker(name, self._arrow_schema.field(name).type, messages) for name in layout.names
             ]
 
-    def batch(self, columns: Columns) -> pa.RecordBatch:
-        """Of Spark's schema."""
+    def batch(self, columns: ArrowColumns) -> pa.RecordBatch:
+        """A batch with Spark's schema."""
         import pyarrow as pa
 
         if self._makers is None:
@@ -316,8 +323,10 @@ class _Filler:
             made = [make(columns) for make in self._makers]
         return pa.RecordBatch.from_arrays(made, schema=self._arrow_schema)
 
-    def _maker(self, name: str, kind: pa.DataType, messages: OffsetRange) -> Callable[[Columns], pa.Array]:
-        """What makes the column `name`."""
+    def _maker(
+        self, name: str, kind: pa.DataType, messages: OffsetRange
+    ) -> Callable[[ArrowColumns], pa.Array]:
+        """The function that makes the column `name`."""
         import numpy as np
 
         from tank_protos.bundle.arrow import MAX_TIMESTAMP_MS, number_array, value_array
@@ -331,7 +340,7 @@ class _Filler:
             return lambda columns: number_array(columns.numbers, columns.rows, columns.begin, kind)
         if name == "timestamp":  # milliseconds to microseconds
 
-            def timestamps(columns: Columns) -> pa.Array:
+            def timestamps(columns: ArrowColumns) -> pa.Array:
                 wanted = np.frombuffer(columns.timestamps, np.int64, columns.rows, 8 * columns.begin)
                 if columns.rows and wanted.max() >= MAX_TIMESTAMP_MS:  # the decoder lowers greater ones to it
                     _refuse_times(columns, wanted, messages)
@@ -347,7 +356,7 @@ class _Filler:
         return same
 
     @staticmethod
-    def _binary(columns: Columns) -> pa.Array:
+    def _binary(columns: ArrowColumns) -> pa.Array:
         import pyarrow as pa
 
         from tank_protos.bundle.arrow import value_array
@@ -355,7 +364,9 @@ class _Filler:
         return value_array(columns, pa.binary())
 
 
-def _refuse_times(columns: Columns, times_ms: np.ndarray[Any, np.dtype[np.int64]], part: OffsetRange) -> None:
+def _refuse_times(
+    columns: ArrowColumns, times_ms: np.ndarray[Any, np.dtype[np.int64]], part: OffsetRange
+) -> None:
     """Raises TankSourceError, which names the first message whose time Spark's column can't hold."""
     import numpy as np
 
@@ -370,7 +381,7 @@ def _refuse_times(columns: Columns, times_ms: np.ndarray[Any, np.dtype[np.int64]
 
 
 class _Constant:
-    """A column that is the same in every row: kept, or a slice of what is kept."""
+    """A column with the same value in every row: one array is kept, and slices of it are used."""
 
     def __init__(self, value: object, kind: pa.DataType) -> None:
         self._value = value
@@ -378,7 +389,7 @@ class _Constant:
         self._longest: pa.Array | None = None
         self._last: pa.Array | None = None
 
-    def __call__(self, columns: Columns) -> pa.Array:
+    def __call__(self, columns: ArrowColumns) -> pa.Array:
         import pyarrow as pa
 
         rows = columns.rows

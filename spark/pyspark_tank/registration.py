@@ -11,10 +11,10 @@ NEEDED = ("pyspark_tank", "tank_client", "tank_protos", "pyarrow")
 
 
 def register(spark: Any) -> None:
-    """Has one task look for the package and registers the source with this session, a classic one or one of
-    Spark Connect.
+    """Checks, in a task, that the workers have the package, and registers the source with this session
+    (classic or Spark Connect).
 
-    Raises RegistrationError, in one sentence, when the Python of the workers can't load it.
+    Raises RegistrationError, when the Python of the workers can't load it.
     """
     from pyspark_tank.source import TankSource
 
@@ -29,7 +29,7 @@ def register(spark: Any) -> None:
 
 
 def _ask_a_worker(spark: Any) -> tuple[list[str], str]:
-    """The packages that a worker lacks, and which Python it is."""
+    """The packages that a worker lacks, and the path of its Python."""
     from pyspark.sql.functions import udf
 
     needed = NEEDED
@@ -41,7 +41,7 @@ def _ask_a_worker(spark: Any) -> tuple[list[str], str]:
         missing = [name for name in needed if importlib.util.find_spec(name) is None]
         return [worker_sys.executable, *missing]
 
-    # The worker may lack this very module: a function of __main__ is sent whole, not by its name.
+    # The worker may lack this very module: a function of __main__ is sent as code, not by name.
     look.__module__ = "__main__"
     # Without Arrow, which the worker may lack as well.
     asked = udf(look, "array<string>", useArrow=False)

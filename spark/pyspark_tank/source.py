@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("pyspark_tank")
 
-# Spark makes a new source for every plan; what was warned about once in a process is not warned about again.
-_warned: set[tuple[str, ...]] = set()
+warned: set[tuple[str, ...]] = set()
+"""What this process was warned of. Spark makes a new source for every plan; each warning is given once."""
 
 
 class TankSource(DataSource):  # type: ignore[misc]
@@ -38,8 +38,8 @@ class TankSource(DataSource):  # type: ignore[misc]
         return default_schema(options)
 
     def _tell(self, without_meaning: tuple[str, ...]) -> None:
-        """One warning about options without meaning. Spark sends the source on to other processes: what it
-        told goes with it.
+        """Gives one warning about options without meaning. Spark sends the source to other processes together
+        with the mark that the warning was given.
         """
         told: tuple[str, ...] = getattr(self, "told", ())
         _warn_once(tuple(name for name in without_meaning if name not in told))
@@ -91,9 +91,9 @@ def _without_batch_only(options: dict[str, str]) -> dict[str, str]:
 
 
 def _warn_once(without_meaning: tuple[str, ...]) -> None:
-    """One warning for all options that have a meaning elsewhere and none here."""
-    if without_meaning and without_meaning not in _warned:
-        _warned.add(without_meaning)
+    """Logs one warning about all options that Tank ignores."""
+    if without_meaning and without_meaning not in warned:
+        warned.add(without_meaning)
         logger.warning(
             "these options have no meaning to tank and are ignored: %s", ", ".join(without_meaning)
         )

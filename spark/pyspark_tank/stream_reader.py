@@ -1,4 +1,4 @@
-"""Streaming reads: the driver's side, which says how far each batch goes. Its tasks read as batches do."""
+"""Streaming reads in the driver: chooses the end of each batch. The tasks read as in batch reads."""
 
 from __future__ import annotations
 
@@ -43,15 +43,17 @@ logger = logging.getLogger("pyspark_tank")
 JsonOffset = dict[str, Any]
 
 COMMIT_AGAIN_S = 30.0
-"""After positions of a group that were not taken, none are tried for so long: no batch waits for them."""
+"""After a failed commit of a group's positions, none is tried for so long, so that batches don't wait
+for it.
+"""
 
 
 class TankStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
     """`spark.readStream.format("tank")`. An offset is `{"topic": {"0": next sequence number}}`.
 
-    Spark makes one for the life of a query and further ones for every plan, and stops none of the latter: so
-    making one opens nothing, the connection is opened by the first question to the broker and closed with
-    the object or its process, and `stop()` only closes it sooner.
+    Spark makes one reader for the life of a query, and further ones for every plan, which it never stops. So
+    the first request opens the connection, the end of the object closes it, and `stop()` only closes it
+    sooner.
     """
 
     def __init__(self, options: SourceOptions, schema: StructType, layout: Layout) -> None:
@@ -62,7 +64,7 @@ class TankStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
         self._topic_ids: dict[str, int] = {}  # as of the last look at the topics
         self._read_ids: dict[str, int] = {}  # of the offset that the next batch begins at
         self._target: Offsets | None = None  # set: trigger(availableNow=True), nothing above is read
-        self._target_checked = False  # whether the checkpoint's offsets were held against it
+        self._target_checked = False  # whether the checkpoint's offsets were compared with it
         self._reported: Offsets | None = None
         self._last_batch_s: float | None = None  # None: no batch yet, the first one waits for nothing
         self._committed: Offsets | None = None  # the group's positions, as last taken
@@ -83,7 +85,7 @@ class TankStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
         return offsets_to_json(start, self._topic_ids)
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """What the options say; `minOffsetsPerTrigger` beside a maximum is looked after by latestOffset."""
+        """The limit in the options; `latestOffset` applies `minOffsetsPerTrigger` beside a maximum."""
         if self._options.max_offsets_per_trigger is not None:
             return ReadMaxRows(self._options.max_offsets_per_trigger)
         if self._options.min_offsets_per_trigger is not None:
@@ -92,10 +94,11 @@ class TankStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
 
     @options_named()
     def latestOffset(self, start: JsonOffset, limit: ReadLimit) -> JsonOffset:
-        """How far the next batch goes. Without news it waits in the broker for `latestOffsetWaitMs`."""
+        """The end of the next batch. Without new messages, waits at the brokers for `latestOffsetWaitMs`."""
         begin, self._read_ids = offsets_from_json(start), topic_ids_from_json(start)
         end = self._target_from(begin) if self._target is not None else self._news(begin)
-        # All before `begin` is done. Spark says so with the next batch only, and that one may not come.
+        # All messages before `begin` are processed. Spark commits that only with the next batch, which may
+        # not come.
         self._commit_positions(begin)
         ranges = ranges_between(begin, end)
         if not isinstance(limit, ReadAllAvailable) and self._too_few(sum(part.size for part in ranges)):
@@ -116,7 +119,7 @@ class TankStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
 
     @options_named()
     def prepareForTriggerAvailableNow(self) -> None:
-        """Notes the ends of now: the query goes no further."""
+        """Notes the present ends, at which the query ends."""
         client = self._client()
         skip_missing = not self._options.fail_on_data_loss
         partitions, self._topic_ids = subscribed_partitions(
@@ -127,11 +130,11 @@ class TankStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
         self._reported = self._target
 
     def partitions(self, start: JsonOffset, end: JsonOffset) -> list[TankPartition]:
-        """The batch's tasks. The same offsets are always shared out in the same way."""
+        """The batch's tasks. The same offsets always give the same tasks."""
         ids = topic_ids_from_json(end)
         begin = offsets_from_json(start)
         for topic in made_anew(topic_ids_from_json(start), ids):
-            del begin[topic]  # of another topic: this one is read from its beginning
+            del begin[topic]  # the offset is of the deleted topic: the new one is read from its beginning
         ranges = ranges_between(begin, offsets_from_json(end), ids)
         shared = split(ranges, self._options.min_partitions, self._options.max_records_per_partition)
         return [TankPartition(part) for part in shared]
@@ -141,13 +144,11 @@ class TankStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
         return self._ranges.read(partition.messages)
 
     def commit(self, end: JsonOffset) -> None:
-        """The batch is done, as Spark's checkpoint says. Spark calls it as the next batch begins."""
+        """Called when the next batch begins: Spark's checkpoint says that the batch up to `end` is done."""
         self._commit_positions(offsets_from_json(end))
 
     def _commit_positions(self, done: Offsets) -> None:
-        """Commits the group's positions, for `tank lag` to see: what goes wrong with them is said, and stops
-        no query.
-        """
+        """Commits the group's positions, for `tank lag` to show. A failure is logged, and stops no query."""
         from tank_client.errors import TankError
 
         now_s = time.monotonic()
@@ -172,7 +173,7 @@ class TankStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
             connection.close()
 
     def _news(self, begin: Offsets) -> Offsets:
-        """How far the partitions reach, after waiting for one of them to reach further than `begin`."""
+        """The ends of the partitions, after waiting until one of them is above `begin`."""
         from tank_client.errors import UnknownPartition, UnknownTopic
 
         client, wait_ms = self._client(), self._options.latest_offset_wait_ms
@@ -180,10 +181,11 @@ class TankStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
             ends = ends_of(client, self._subscribed(client, begin), begin, wait_ms)
             if self._is_doubtful(begin, latest(ends)):
                 ends = ends_of(client, self._subscribed(client, begin))
-        except (UnknownPartition, UnknownTopic):  # perhaps deleted while it waited: this tells
+        # perhaps deleted during the wait: the next request raises the error
+        except (UnknownPartition, UnknownTopic):
             ends = ends_of(client, self._subscribed(client, begin))
         if not ends:
-            time.sleep(wait_ms / 1000)  # no broker to wait in: no partition is there
+            time.sleep(wait_ms / 1000)  # no partition exists, so there is no broker to wait at
         reached = self._reported = latest(ends)
         if not self._options.fail_on_data_loss:
             _skip_expired(begin, earliest(ends))
@@ -191,7 +193,9 @@ class TankStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
         return reached
 
     def _target_from(self, begin: Offsets) -> Offsets:
-        """Where availableNow ends; what the query has read before must still be there, as without it."""
+        """The end of an availableNow query. As in other queries, messages that were read before must still
+        exist.
+        """
         assert self._target is not None
         self._check_anew(begin)
         if not self._target_checked:
@@ -221,13 +225,13 @@ class TankStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
         return partitions
 
     def _check_anew(self, begin: Offsets) -> None:
-        """Takes topics that were made again out of `begin`: they are read from their beginning."""
+        """Removes topics that were created again from `begin`, so that they are read from their beginning."""
         for topic in sorted(made_anew(self._read_ids, self._topic_ids) & set(begin)):
             read = ", ".join(f"{number} up to {offset - 1}" for number, offset in begin[topic].items())
             data_loss(
                 self._options.fail_on_data_loss,
-                f"{topic} was deleted and made again: the query has read of the one before (partition "
-                f"{read}), and what it had not read is gone",
+                f"{topic} was deleted and created again: the query has read the old topic (partition "
+                f"{read}), and the messages that it had not read are gone",
             )
             del begin[topic]
 
@@ -245,8 +249,8 @@ class TankStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
             )
 
     def _is_doubtful(self, begin: Offsets, reached: Offsets) -> bool:
-        """Whether some partition ends before what was read: its leader may be cut off from the other brokers.
-        The client was made to look for another one.
+        """Whether some partition ends before messages that were read: its leader may be cut off from the
+        other brokers. If so, the client has been told to look for another leader.
         """
         from tank_client.errors import OutOfBounds
 
@@ -260,7 +264,7 @@ class TankStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
             try:
                 self._client().fetch(topic, number, offset)
             except OutOfBounds:
-                break  # so it is: that took its time, and is enough
+                break  # the client has confirmed it, after some time
         return bool(short)
 
     def _check_ends(self, begin: Offsets, reached: Offsets) -> None:

@@ -1,9 +1,9 @@
-"""Writes: the sink of streams and of batches. What it promises is said in docs/spark.md.
+"""Writes: the sink of streams and of batches; docs/spark.md has its promises.
 
-A task numbers what it writes: producer `spark/<query>/<task's partition>`, epoch = batch, sequences from 0 in
+A task numbers its messages: producer `spark/<query>/<task's partition>`, epoch = batch, sequences from 0 in
 every partition it writes to. For a batch write without a name the driver reserves producer ids, and each task
-takes the one of its number. A task that Spark runs again sends the same bundles under the same numbers, and
-the broker acknowledges those that it has without storing them again.
+uses the id of its number. A task that Spark runs again sends the same bundles under the same numbers, and the
+broker acknowledges those that it has without storing them again.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class TankStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
 class TankWriter(DataSourceArrowWriter):  # type: ignore[misc]
     """`df.write.format("tank").mode("append")`. Made once in the driver."""
 
-    # Of a write that has no name, reserved by the driver: a task takes the one of its number, and no name is
-    # left behind. An older cluster reserves none, or one: other tasks get the id of a name that was drawn
-    # here.
+    # The producer ids of a write without a name, reserved by the driver: a task uses the id of its number,
+    # and the cluster stores no name. An older cluster reserves none, or one: the other tasks use the ids of a
+    # name drawn here.
     producer_ids = range(0)
 
     def __init__(self, options: SinkOptions, schema: StructType, overwrite: bool) -> None:
@@ -76,7 +76,9 @@ class TankWriter(DataSourceArrowWriter):  # type: ignore[misc]
 
 
 def stream_identity() -> WriteIdentity:
-    """The task that this process runs. SinkError outside of a streaming query's task."""
+    """The identity of the task that this process runs. Raises SinkError outside of a streaming query's
+    task.
+    """
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -84,7 +86,7 @@ def stream_identity() -> WriteIdentity:
     batch = None if context is None else context.getLocalProperty(BATCH_ID)
     if context is None or not query or batch is None:
         raise SinkError(
-            "Spark did not tell the task its query and batch, so a repeat could not be recognized; "
+            "Spark did not give the task its query and batch, so a repeat could not be recognized; "
             "this version of Spark is not supported"
         )
     return WriteIdentity(query, int(batch), context.partitionId())
@@ -99,8 +101,8 @@ _WRITABLE = {
 
 
 def check_columns(schema: StructType, options: SinkOptions) -> None:
-    """Refuses rows that can't be written, before anything runs. Raises SchemaError. As Spark's Kafka sink,
-    it takes no notice of columns with other names.
+    """Raises SchemaError for rows that can't be written, before anything runs. Ignores columns with other
+    names, as Spark's Kafka sink does.
     """
     kinds = {str(field.name): str(field.dataType.simpleString()) for field in schema.fields}
     if "value" not in kinds:

@@ -19,8 +19,8 @@ from tank_cli.shell.figures import bytes_text, count_text
 from tank_cli.shell.lazy import LazyGroup
 from tank_cli.shell.output import note, warn
 from tank_cli.shell.positions import MAX_PARTITION, SizeType
-from tank_cli.shell.progress import Progress, progress
-from tank_cli.shell.session import Session, shared_options
+from tank_cli.shell.progress import TransferProgress, progress
+from tank_cli.shell.session import CommandSession, shared_options
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -92,7 +92,7 @@ def bench_options(messages: int, size: str) -> Callable[[Callable[..., Any]], Ca
 @click.option("--compression", type=click.Choice(["none", "snappy"]), default="none", show_default=True)
 @shared_options
 def bench_produce(
-    session: Session,
+    session: CommandSession,
     topic: str | None,
     partitions: int,
     flush: str,
@@ -113,7 +113,7 @@ def bench_produce(
 @bench_options(messages=1_000_000, size="100")
 @shared_options
 def bench_consume(
-    session: Session, topic: str | None, partitions: int, flush: str, messages: int, size: int
+    session: CommandSession, topic: str | None, partitions: int, flush: str, messages: int, size: int
 ) -> None:
     """Read as fast as it goes. A topic that is made is filled first; --topic is read from its beginning."""
     with session.client() as client, bench_topic(client, topic, partitions, flush) as name:
@@ -142,7 +142,13 @@ def bench_consume(
               help="Messages a second; the next waits for the one before it.")  # fmt: skip
 @shared_options
 def bench_latency(
-    session: Session, topic: str | None, partitions: int, flush: str, messages: int, size: int, rate: float
+    session: CommandSession,
+    topic: str | None,
+    partitions: int,
+    flush: str,
+    messages: int,
+    size: int,
+    rate: float,
 ) -> None:
     """Send one message at a time, and time its way.
 
@@ -170,7 +176,7 @@ def bench_topic(client: "Client", topic: str | None, partitions: int, flush: str
     from tank_client.wire.operations import need, need_newer_than_old_document
 
     server = client.admin.features()
-    need_newer_than_old_document(server, "telling a topic's partitions", "measure a newer broker")
+    need_newer_than_old_document(server, "listing a topic's partitions", "measure a newer broker")
     if topic is None:
         need(
             server,
@@ -189,12 +195,18 @@ def bench_topic(client: "Client", topic: str | None, partitions: int, flush: str
     finally:
         try:
             client.admin.delete_topic(name)
-        except TankError as error:  # what went wrong before it, if anything, is what is to be told
+        except TankError as error:  # an earlier failure, if there is one, is the error to show
             warn(f"the topic of the measurement is left ({error}); delete it: tank topic delete {name} --yes")
 
 
 def fill(
-    client: "Client", topic: str, messages: int, size: int, batch_bytes: int, snappy: bool, shown: Progress
+    client: "Client",
+    topic: str,
+    messages: int,
+    size: int,
+    batch_bytes: int,
+    snappy: bool,
+    shown: TransferProgress,
 ) -> list[float]:
     """Writes the messages; the seconds from handing a portion over to each bundle's acknowledgement."""
     from tank_client.settings import ProducerSettings
@@ -220,7 +232,7 @@ def fill(
 
 
 def note_ack(began: float, acks: list[float], ended: "Future[Stored]") -> None:
-    """Keeps a bundle's time when it was stored; a failure is told by `flush`."""
+    """Keeps the time when a bundle was stored; `flush` raises a failure."""
     if not ended.cancelled() and ended.exception() is None:
         acks.append(time.perf_counter() - began)
 
@@ -240,7 +252,13 @@ def portions(size: int) -> Iterator[list[bytes]]:
 
 
 def ping(
-    writer: "Client", reader: "Client", topic: str, messages: int, size: int, rate: float, shown: Progress
+    writer: "Client",
+    reader: "Client",
+    topic: str,
+    messages: int,
+    size: int,
+    rate: float,
+    shown: TransferProgress,
 ) -> tuple[list[float], list[float]]:
     """One message at a time. Each carries its number, so that the consumer's are known from others'
     messages.

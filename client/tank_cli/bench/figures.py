@@ -1,4 +1,4 @@
-"""What a benchmark measured: rates and latencies, and how they are shown."""
+"""The figures of a benchmark, rates and latencies, and their tables."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,8 @@ PERCENTILES = (("p50", 0.50), ("p90", 0.90), ("p99", 0.99), ("p99.9", 0.999), ("
 
 @dataclass(slots=True, frozen=True)
 class Measured:
-    """One benchmark's outcome. `latencies_s`: by what was timed, e.g. "ack"; each a list of seconds."""
+    """The result of one benchmark. `latencies_s`: lists of seconds, by the event that was timed, e.g.
+    "ack"."""
 
     bench: str
     topic: str

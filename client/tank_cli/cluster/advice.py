@@ -1,12 +1,13 @@
-"""What is wrong with a cluster, a sentence each, and what to do: the end of `tank cluster status`. Pure.
+"""The problems of a cluster, one sentence each, with their remedies: the last part of `tank cluster status`.
+Pure.
 
-docs/operations.md goes on from each sentence.
+docs/operations.md continues from each sentence.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from tank_cli.shell.broker_reports import Asked
+from tank_cli.shell.broker_reports import AskedBroker
 from tank_cli.shell.figures import bytes_text, count_text, is_nearly_full, plural
 from tank_cli.shell.output import Json
 from tank_client import PartitionTrouble, Trouble
@@ -15,37 +16,38 @@ from tank_controller.pods import FIRST_BROKER, pod_of, shown
 from tank_protos.generated import control_pb2 as pb
 
 FAR_BEHIND = 10_000
-"""Entries: a controller that is so far behind is slow, cut off, or has just come."""
+"""The number of entries from which a controller counts as behind: it is slow, cut off, or new."""
 
 
 @dataclass(slots=True, frozen=True)
 class Advice:
-    """Something that is wrong, and lines that say more."""
+    """A problem, and lines with details and remedies."""
 
     said: str
     more: tuple[str, ...] = ()
 
     def json(self) -> dict[str, Json]:
-        """For programs."""
+        """The problem as JSON."""
         return {"warning": self.said, "help": list(self.more)}
 
 
 @dataclass(slots=True, frozen=True)
 class Seen:
-    """What was asked for. The rows are the first few of their kind."""
+    """The answers of the cluster. The rows are the first few of their kind."""
 
     members: Sequence[Controller]
     found: pb.OverviewAnswer
     waiting: Sequence[Row]
-    """Nobody leads them."""
+    """Partitions without a leader."""
     lacking: Sequence[Row]
     """Under-replicated."""
-    asked: Sequence[Asked]
+    asked: Sequence[AskedBroker]
 
 
 def advice(seen: Seen, command: Callable[[str], str], listed_in: str = "--controllers") -> list[Advice]:
-    """Controllers first, then partitions, brokers, disks, as docs/operations.md says. command: how a person
-    types something about this cluster. listed_in: as `of_controllers` takes it."""
+    """Controllers first, then partitions, brokers, disks, as docs/operations.md says. command: returns a
+    command line about this cluster. listed_in: as `of_controllers` takes it.
+    """
     return [
         *of_controllers(seen.members, listed_in),
         *_of_secret(seen.found),
@@ -58,22 +60,23 @@ def advice(seen: Seen, command: Callable[[str], str], listed_in: str = "--contro
 
 
 def of_controllers(members: Sequence[Controller], listed_in: str = "--controllers") -> Iterator[Advice]:
-    """Of the controllers alone: all that can be said while none leads. listed_in: where the person who asks
-    has named them; empty: the chart has, and its list may be older than the last scale-down."""
+    """The problems of the controllers, which are all that is known while none leads. listed_in: the option or
+    variable that named them; empty: the chart, whose list may be older than the last scale-down.
+    """
     yield from _of_silent_controllers(members, listed_in)
     led = any(each.said.leads for each in members if each.said is not None)
     for each in members:
         if each.said is not None and each.said.problem:
             yield Advice(f"{_controller(each)}: {each.said.problem}.")
         elif each.said is not None and led and not each.said.leads and not each.said.leader:
-            yield Advice(f"{_controller(each)} knows nobody who leads: it reaches too few of the others.")
+            yield Advice(f"{_controller(each)} knows no leader: it reaches too few of the others.")
         elif each.behind > FAR_BEHIND:
             entries = count_text(each.behind)
             yield Advice(f"{_controller(each)} is {entries} entries behind: it is slow, or cut off.")
 
 
 def _of_silent_controllers(members: Sequence[Controller], listed_in: str) -> Iterator[Advice]:
-    """Only those that vote count; nobody knows which do where no controller says it."""
+    """Problems of voters that don't answer; which controllers vote is unknown when none answers."""
     found = newest(members)
     named = {member.address for member in found.members} if found is not None else set()
     strange = [each.address for each in members if each.said is None and each.address not in named]
@@ -95,14 +98,15 @@ def _of_silent_controllers(members: Sequence[Controller], listed_in: str) -> Ite
             yield Advice(f"Controller {member.node.ordinal} doesn't vote yet, and can't be reached.")
     for address in strange if listed_in else ():
         yield Advice(
-            f"Nobody answers at {address}, which is no controller's address: don't name it in {listed_in}."
+            f"No process answers at {address}, which is no controller's address: "
+            f"don't name it in {listed_in}."
         )
 
 
 def _of_secret(found: pb.OverviewAnswer) -> Iterator[Advice]:
     if found.secret == pb.OverviewAnswer.NO_SECRET:
         yield Advice(
-            "The cluster has no secret: whoever reaches the controllers' port is believed.",
+            "The cluster has no secret: every process that reaches the controllers' port is trusted.",
             ("Give all its processes, and this command, one file with --secret-file (TANK_SECRET_FILE).",),
         )
     elif found.secret == pb.OverviewAnswer.OFFERED:
@@ -111,7 +115,8 @@ def _of_secret(found: pb.OverviewAnswer) -> Iterator[Advice]:
             *(f"controller {number}" for number in found.controllers_unproven),
         ]
         yield Advice(
-            "The cluster's secret isn't demanded yet: whoever reaches the controllers' port is believed.",
+            "The cluster's secret isn't demanded yet: every process that reaches the controllers' port "
+            "is trusted.",
             (f"Not proved by {', '.join(lacking)}: start with --secret-file.",) if lacking else (),
         )
 
@@ -122,7 +127,7 @@ def _of_partitions(seen: Seen, command: Callable[[str], str]) -> Iterator[Advice
         first = seen.waiting[0]
         words = command(f"elect --unclean {first.topic.topic.name} {first.partition.partition}")
         yield Advice(
-            "Leaderless partitions take no messages: start the brokers that are named, also those that run.",
+            "Leaderless partitions take no messages: start the brokers named here; restart those that run.",
             (
                 "If a disk is gone for good, start its broker with an empty folder: the fullest other leads.",
                 f"If it can't be started at all: {words}",
@@ -144,7 +149,7 @@ def _of_partitions(seen: Seen, command: Callable[[str], str]) -> Iterator[Advice
 
 
 def _missing(seen: Seen) -> str:
-    """The brokers that these partitions miss."""
+    """The brokers whose replicas these partitions lack."""
     out = {
         broker_id
         for row in seen.lacking
@@ -156,14 +161,14 @@ def _missing(seen: Seen) -> str:
 
 
 def _broker(seen: Seen, broker_id: int) -> str:
-    """With its pod, where it has one."""
+    """The broker's name, with its pod if it has one."""
     brokers = (load.broker for load in seen.found.brokers if load.broker.broker_id == broker_id)
     hosts = (each.host for broker in brokers for each in broker.endpoints if each.name == "tank")
     return shown("Broker", broker_id, next(hosts, ""), FIRST_BROKER)
 
 
 def _controller(each: Controller) -> str:
-    """The same."""
+    """The controller's name, with its pod if it has one."""
     if each.ordinal is None:
         return f"Controller {each.ordinal}"
     return shown("Controller", each.ordinal, each.address.rpartition(":")[0], 0)
@@ -186,7 +191,10 @@ def _of_brokers(seen: Seen, command: Callable[[str], str]) -> Iterator[Advice]:
                 (f"Start it. Gone for good: {command(f'drain {number}')}, then `remove {number}`.",),
             )
         elif load.broker.fenced_index:
-            yield Advice(f"{who} is fenced, and connected: it is starting, or its view stands still.")
+            yield Advice(
+                f"{who} is fenced although it is connected: it is starting, or gets no changes "
+                f"from the controllers."
+            )
     for each in seen.asked:
         if each.report is None:
             yield Advice(
@@ -201,7 +209,7 @@ def _of_clocks(seen: Seen) -> Iterator[Advice]:
     if found.clocks_disagree:
         yield Advice(
             "The brokers' clocks disagree, and no majority agrees: messages are stamped with wrong times.",
-            ("Retention by time and searches by time go by them: set the clocks right.",),
+            ("Retention and searches by time use these clocks: set them right.",),
         )
     elif found.clock_skew_max_ms and abs(found.controller_clock_ahead_ms) > found.clock_skew_max_ms:
         off = _off_text(found.controller_clock_ahead_ms)
@@ -226,18 +234,21 @@ def _of_troubles(who: str, troubles: Sequence[PartitionTrouble]) -> Iterator[Adv
     if hanging:
         yield Advice(
             f"The disk of {_low(who)} hangs: {plural(hanging, 'partition')} acknowledge nothing there.",
-            (f"When it stays so, kill -9 {_low(who)}: others lead then. Look at its disk.",),
+            (f"If this lasts, kill -9 {_low(who)}: other brokers lead then. Check its disk.",),
         )
     believed = sum(each.trouble is Trouble.UNKNOWN_EPOCH for each in troubles)
     if believed:
         partitions = plural(believed, "partition")
         yield Advice(
-            f"{who} heard of a leader epoch of {partitions} that the controllers haven't told of.",
-            ("It obeys no older leader there until it has asked them: look whether it is connected.",),
+            f"{who} heard of a leader epoch of {partitions} that the controllers have not announced.",
+            (
+                "It takes messages of no older leader until the controllers confirm the epoch: check its "
+                "connection.",
+            ),
         )
     if rest := len(troubles) - hanging - believed:
         partitions = plural(rest, "partition")
-        yield Advice(f"{who} can't use {partitions} as it should: look at its disk and log.")
+        yield Advice(f"{who} can't use {partitions} as it should: check its disk and log.")
 
 
 def _of_room(seen: Seen, command: Callable[[str], str]) -> Iterator[Advice]:
@@ -289,12 +300,12 @@ def _of_disks(seen: Seen) -> Iterator[Advice]:
 
 
 def _low(named: str) -> str:
-    """The same within a sentence."""
+    """The name as it is written within a sentence."""
     return named[0].lower() + named[1:]
 
 
 def _little(free_bytes: int | None, disk_bytes: int | None) -> str:
-    """How little room a disk has; empty: it has enough, or nobody knows."""
+    """How little room a disk has; empty: it has enough, or its room is unknown."""
     if free_bytes is None or disk_bytes is None or not is_nearly_full(free_bytes, disk_bytes):
         return ""
     return f"{bytes_text(free_bytes)} of {bytes_text(disk_bytes)}"

@@ -1,4 +1,4 @@
-"""`tank cluster elect|drain|move|balance|remove`: what an operator has the controllers do."""
+"""`tank cluster elect|drain|move|balance|remove`: an operator's changes of a cluster."""
 
 import sys
 from typing import TYPE_CHECKING
@@ -9,7 +9,7 @@ from tank_cli.cluster.options import controller_options
 from tank_cli.shell.exit_codes import CliError, ExitCode
 from tank_cli.shell.figures import plural
 from tank_cli.shell.output import done, print_json
-from tank_cli.shell.session import Session, offline_options
+from tank_cli.shell.session import CommandSession, offline_options
 from tank_protos.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ PATIENCE = click.option(
     default=60.0,
     show_default=True,
     metavar="SECS",
-    help="Give up waiting when nothing has changed for so long. What was begun goes on.",
+    help="Give up waiting when nothing has changed for so long. The change itself goes on.",
 )
 
 
@@ -51,19 +51,23 @@ class BrokersType(click.ParamType):  # type: ignore[type-arg] # generic in newer
 @click.command()
 @TOPIC
 @PARTITION
-@click.option("--unclean", is_flag=True, help="Where nobody leads: any replica that lives, at a price.")
+@click.option(
+    "--unclean",
+    is_flag=True,
+    help="For a partition without a leader: elect any live replica; messages that it lacks are lost.",
+)
 @click.option("--yes", "-y", is_flag=True, help="Don't ask.")
 @controller_options
 @offline_options
 def elect(
-    session: Session, controllers: "Controllers", topic: str, partition: int, unclean: bool, yes: bool
+    session: CommandSession, controllers: "Controllers", topic: str, partition: int, unclean: bool, yes: bool
 ) -> None:
-    """Have the preferred replica lead; with --unclean, any that lives where none can.
+    """Elect the preferred replica as leader; with --unclean, any live one.
 
-    A partition without a leader waits for brokers that may have messages which no other has. --unclean gives
-    those up: what the others lack of acknowledged messages is lost. It is counted as a lossy election. Where
-    all came back with something missing, the one with the greatest end leads, of those that can be read.
-    Else nobody knows where the others end: starting a lost broker with an empty folder loses less.
+    A partition without a leader waits for brokers whose messages no other broker may have. --unclean gives
+    those messages up, acknowledged ones, too, and counts a lossy election. When all replicas are back and
+    some have lost messages, the readable one with the greatest end leads. While a replica is away its end is
+    unknown: starting a lost broker with an empty folder loses less.
     """
     from tank_protos.generated import control_pb2 as pb
 
@@ -81,7 +85,7 @@ def elect(
     elif leader == row.partition.leader:
         done(f"Broker {leader} leads {row.place} already; nothing was changed.")
     else:
-        price = ", and what it lacked is lost" if lossy > 0 else ""
+        price = ", and the messages that it lacked are lost" if lossy > 0 else ""
         done(f"Broker {leader} leads {row.place} now{price}.")
 
 
@@ -99,18 +103,20 @@ def _confirm(row: "Row") -> None:
 @click.command()
 @BROKER
 @click.option(
-    "--undo", is_flag=True, help="Let it hold and lead partitions again; also when its disk was full."
+    "--undo",
+    is_flag=True,
+    help="End the drain: the broker may hold and lead partitions again, also after its disk was full.",
 )
 @WAIT
 @PATIENCE
 @controller_options
 @offline_options
 def drain(
-    session: Session, controllers: "Controllers", broker: int, undo: bool, wait: bool, patience: float
+    session: CommandSession, controllers: "Controllers", broker: int, undo: bool, wait: bool, patience: float
 ) -> None:
-    """Move everything off a broker, leadership first, so that it can go.
+    """Move all leadership and replicas off a broker, so that it can be removed.
 
-    Messages are served and taken all the while. Ctrl-C ends the waiting, not the moving.
+    Messages are read and written meanwhile. Ctrl-C ends the waiting, not the moving.
     """
     from tank_cli.shell.waiting import Left
     from tank_cli.shell.waiting import wait as await_done
@@ -144,7 +150,7 @@ def drain(
 
 
 def _check_drain(controllers: "Controllers", broker: int, *, undo: bool) -> None:
-    """There must be such a broker, and enough others for every replica."""
+    """Raises CliError unless the broker exists, and enough others can take its replicas."""
     from tank_controller.leader import checks
 
     _, found = _load(controllers, broker)
@@ -156,15 +162,15 @@ def _check_drain(controllers: "Controllers", broker: int, *, undo: bool) -> None
 @TOPIC
 @PARTITION
 @click.option(
-    "--to", "to", type=BrokersType(), help="Where its replicas are to be, the preferred leader first."
+    "--to", "to", type=BrokersType(), help="The brokers of its replicas, the preferred leader first."
 )
-@click.option("--cancel", is_flag=True, help="Stop the move that is under way; the added replicas go again.")
+@click.option("--cancel", is_flag=True, help="Cancel the move under way; the added replicas are removed.")
 @WAIT
 @PATIENCE
 @controller_options
 @offline_options
 def move(
-    session: Session,
+    session: CommandSession,
     controllers: "Controllers",
     topic: str,
     partition: int,
@@ -226,14 +232,16 @@ def move(
 
 
 def _must_be_there(controllers: "Controllers", after: "Row", to: list[int] | None) -> None:
-    """CliError when a move has ended, and not at its target: the controllers don't wait for who is gone."""
+    """Raises CliError when a move did not reach its target: controllers cancel moves to a broker that is
+    gone.
+    """
     from tank_cli.cluster.report import ids_text
 
     if to is None or set(to) == set(after.partition.replicas):
         return
     raise CliError(
         f"{after.place} was not moved to {ids_text(to)}, it is at {ids_text(after.partition.replicas)}: the "
-        "move was taken back, as one to a broker that drains or has been away for minutes is.",
+        "move was cancelled, as any move to a broker that drains or has been away for minutes.",
         hint=controllers.command("brokers"),
     )
 
@@ -243,10 +251,11 @@ def _must_be_there(controllers: "Controllers", after: "Row", to: list[int] | Non
 @PATIENCE
 @controller_options
 @offline_options
-def balance(session: Session, controllers: "Controllers", wait: bool, patience: float) -> None:
-    """Even loads and leaders out now.
+def balance(session: CommandSession, controllers: "Controllers", wait: bool, patience: float) -> None:
+    """Balance replicas and leaders over the brokers now.
 
-    The controllers do so by themselves, a few seconds after a broker came; this has them look at once.
+    The controllers do so by themselves, a few seconds after a broker came; this command makes them
+    do it at once.
     """
     from tank_cli.shell.waiting import Left
     from tank_cli.shell.waiting import wait as await_done
@@ -280,15 +289,15 @@ def balance(session: Session, controllers: "Controllers", wait: bool, patience: 
 @BROKER
 @controller_options
 @offline_options
-def remove(session: Session, controllers: "Controllers", broker: int) -> None:
-    """Forget a broker that is gone for good: drained, and stopped."""
+def remove(session: CommandSession, controllers: "Controllers", broker: int) -> None:
+    """Remove a broker for good that is drained and stopped."""
     from tank_controller.leader import checks
     from tank_protos.generated import control_pb2 as pb
 
     load, _ = _load(controllers, broker)
     try:
         checks.check_remove(load)
-    except checks.RefusedError as error:
+    except checks.CheckRefusedError as error:
         hint = controllers.command(f"drain {broker}" if load.replicas else "brokers")
         raise CliError(error.message, hint=hint) from None
     controllers.change(pb.Command(remove_broker=pb.RemoveBroker(broker_id=broker)))
@@ -312,13 +321,13 @@ def _find(controllers: "Controllers", topic: str, partition: int) -> "Row":
 
 
 def _load(controllers: "Controllers", broker: int) -> "tuple[pb.BrokerLoad, pb.OverviewAnswer]":
-    """The broker, and all that was said with it. CliError when there is none."""
+    """The broker, and the overview that it comes from. Raises CliError when there is no such broker."""
     from tank_controller.leader import checks
 
     found = controllers.overview()
     try:
         return checks.load_of(found, broker), found
-    except checks.RefusedError as error:
+    except checks.CheckRefusedError as error:
         raise CliError(error.message, ExitCode.NOT_FOUND) from None
 
 
@@ -331,7 +340,7 @@ def _judge(
     words = f"{row.topic.topic.name} {row.partition.partition}"
     try:
         checks.check_partition(outcome, row, unclean=unclean)
-    except checks.RefusedError as error:
+    except checks.CheckRefusedError as error:
         if error.error is ErrorCode.IN_USE:
             hint = controllers.command(f"move {words} --cancel")
             raise CliError(error.message, ExitCode.EXISTS, hint) from None

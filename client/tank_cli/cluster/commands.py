@@ -10,46 +10,49 @@ COMMANDS: dict[str, LazyCommand] = {
     ),
     "down": LazyCommand("tank_cli.cluster.run:down", "Stop all processes in order; the data stays."),
     "logs": LazyCommand(
-        "tank_cli.cluster.run:logs", "Show what the processes logged: all, or those named, such as broker-1."
+        "tank_cli.cluster.run:logs", "Show the logs of all processes, or of those named, such as broker-1."
     ),
-    "status": LazyCommand("tank_cli.cluster.show:status", "Show at a glance how the cluster is."),
+    "status": LazyCommand("tank_cli.cluster.show:status", "Show the state and the problems of the cluster."),
     "brokers": LazyCommand(
-        "tank_cli.cluster.show:brokers", "List the brokers: which live, and what they hold."
+        "tank_cli.cluster.show:brokers", "List the brokers: which are alive, and how much each holds."
     ),
     "topics": LazyCommand(
         "tank_cli.cluster.show:topics", "List the topics: how many of their partitions are in trouble."
     ),
     "partitions": LazyCommand(
         "tank_cli.cluster.show:partitions",
-        "Show who leads each partition, who is in sync, and what is the matter.",
+        "Show each partition's leader, in-sync replicas and problems.",
     ),
     "controllers": LazyCommand(
         "tank_cli.cluster.controllers:show_controllers",
-        "List the controllers: who leads, who votes, how far each is.",
+        "List the controllers: the leader, the voters, how far each is.",
     ),
     "elect": LazyCommand(
         "tank_cli.cluster.change:elect",
-        "Have the preferred replica lead; with --unclean, any that lives where none can.",
+        "Elect the preferred replica as leader; with --unclean, any live one.",
     ),
     "drain": LazyCommand(
-        "tank_cli.cluster.change:drain", "Move everything off a broker, leadership first, so that it can go."
+        "tank_cli.cluster.change:drain",
+        "Move all leadership and replicas off a broker, so that it can be removed.",
     ),
     "move": LazyCommand(
         "tank_cli.cluster.change:move", "Move a partition's replicas to other brokers, or change their order."
     ),
-    "balance": LazyCommand("tank_cli.cluster.change:balance", "Even loads and leaders out now."),
+    "balance": LazyCommand(
+        "tank_cli.cluster.change:balance", "Balance replicas and leaders over the brokers now."
+    ),
     "remove": LazyCommand(
-        "tank_cli.cluster.change:remove", "Forget a broker that is gone for good: drained, and stopped."
+        "tank_cli.cluster.change:remove", "Remove a broker for good that is drained and stopped."
     ),
     "transfer": LazyCommand(
-        "tank_cli.cluster.controllers:transfer", "Have another controller lead the controllers."
+        "tank_cli.cluster.controllers:transfer", "Hand leadership of the controllers to another one."
     ),
     "remove-controller": LazyCommand(
-        "tank_cli.cluster.controllers:remove_controller", "Take a controller out that is not coming back."
+        "tank_cli.cluster.controllers:remove_controller", "Remove a controller that is not coming back."
     ),
 }
 
 
 @click.group(cls=LazyGroup, table=COMMANDS)
 def cluster() -> None:
-    """Run a cluster, look into one, and change it."""
+    """Run, inspect and change a cluster."""

@@ -1,4 +1,4 @@
-"""The controllers of a cluster, as its operator asks them: found, and followed to the one that leads."""
+"""Calls of a cluster's controllers: finds the leading one, and asks it."""
 
 import os
 import time
@@ -16,31 +16,36 @@ from tank_protos.cluster_secret import UnprovenError
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.generated.control_pb2_grpc import AdminStub
+from tank_protos.grpc_channel import blocking_channel
 
 ANSWER_S = 5.0
-"""How long one controller may take for one answer."""
+"""The longest wait for one controller's answer."""
 LONG_ANSWER_S = 60.0
-"""For all partitions: a million of them take that long."""
+"""The same for the answer about all partitions: a million take so long."""
 NOBODY_ANSWERS_S = 3.0
-"""When not one controller can be reached for so long, there is none."""
+"""When no controller can be reached for so long, the command gives up."""
 NOBODY_LEADS_S = 15.0
-"""When they answer, and none leads: an election takes a second or two."""
+"""When controllers answer, but none leads for so long, the command gives up; an election takes a second or
+two.
+"""
 POD_VARIABLE = "POD_NAME"
 """Set in the chart's pods, whose list of controllers is the chart's."""
 MAX_HOPS = 3
-"""From one named leader to the next without a pause: during an election controllers may name each other."""
+"""How many named leaders are asked without a pause: during an election controllers may name each other in
+turn.
+"""
 UNSURE_TRIES = 3
-"""Of a command that a leader took with it when it fell: another knows nothing of it, or has it."""
+"""Errors of a command whose leader fell: the next leader has the command, or knows nothing of it."""
 _POLL_S = 0.1
 _OPTIONS = (
     ("grpc.max_receive_message_length", 32 * 1024 * 1024),
-    ("grpc.enable_http_proxy", 0),  # controllers are neighbours
-    ("grpc.use_local_subchannel_pool", 1),  # else a new channel inherits an old one's waiting time
+    ("grpc.enable_http_proxy", 0),  # controllers are not behind a proxy
+    ("grpc.use_local_subchannel_pool", 1),  # otherwise a new channel inherits the backoff of an old one
 )
 
 
 class _Answer(Protocol):
-    """One that may say that another controller leads."""
+    """An answer that may name another controller as the leader."""
 
     @property
     def not_leader(self) -> pb.NotLeader: ...
@@ -51,15 +56,14 @@ Answer = TypeVar("Answer", bound=_Answer)
 
 
 class Controllers:
-    """Some of a cluster's controllers; within `with`. Every question raises CliError where it stays without
-    an answer."""
+    """Some of a cluster's controllers; within `with`. Every call raises CliError when it gets no answer."""
 
     def __init__(
         self, addresses: Iterable[str], options: str, prover: Prover = NO_PROOF, *, by_brokers: bool = False
     ) -> None:
-        """`addresses`: host:port. `options`: as a person names this cluster to a command; empty where the
-        environment does. `prover`: with what the cluster's secret is proved. `by_brokers`: the cluster's
-        brokers have named the addresses, and not who asks."""
+        """`addresses`: host:port. `options`: the options by which a command names this cluster; empty where
+        the environment names it. `prover`: proves the cluster's secret. `by_brokers`: the addresses came from
+        the cluster's brokers, and not from the command line."""
         self._prover = prover
         self._by_brokers = by_brokers
         self.addresses = list(addresses)
@@ -82,7 +86,7 @@ class Controllers:
 
     @property
     def listed_in(self) -> str:
-        """Where the person who asks has named the controllers; empty: in a pod, the chart has."""
+        """The option or variable that named the controllers; empty: in a pod, the chart has."""
         if self._by_brokers:
             return "the brokers' --controllers"
         if self.options or not os.environ.get(POD_VARIABLE):
@@ -124,17 +128,18 @@ class Controllers:
         return outcome
 
     def balance(self) -> None:
-        """The leader looks at once for something to even out."""
+        """Makes the leader balance replicas and leaders at once."""
         self._ask(lambda admin: [admin.Balance(pb.BalanceRequest(), timeout=ANSWER_S)])
 
     def transfer(self, ordinal: int) -> None:
-        """Hands leadership of the controllers over; whether it came to be shows in `describe`. CliError."""
+        """Hands leadership of the controllers over; `describe` shows the outcome. Raises CliError."""
         request = pb.TransferLeadershipRequest(ordinal=ordinal)
         self._membership(lambda admin: admin.TransferLeadership(request, timeout=ANSWER_S))
 
     def remove_controller(self, ordinal: int, disk: bytes, *, only_silent: bool) -> None:
-        """Takes one out. `disk`: which one; empty where its number is there once. `only_silent`: refused
-        while it answers. CliError."""
+        """Removes a controller. `disk`: its disk; empty if one member has its number. `only_silent`: refused
+        while the controller answers. Raises CliError.
+        """
         request = pb.RemoveControllerRequest(ordinal=ordinal, disk=disk, only_silent=only_silent)
         self._membership(lambda admin: admin.RemoveController(request, timeout=ANSWER_S))
 
@@ -146,8 +151,8 @@ class Controllers:
             raise CliError(f"{message[:1].upper()}{message[1:]}.", hint=self.command("controllers"))
 
     def describe(self) -> dict[str, pb.ControllersDescription | str]:
-        """What each says of itself, or why it can't be asked, by address: of those that were given and of
-        those that they name."""
+        """Returns each controller's description, or the reason why it cannot be asked, by address: of the
+        given controllers and of those that they name."""
         found: dict[str, pb.ControllersDescription | str] = {}
         wanted = self.addresses
         while wanted:
@@ -170,7 +175,7 @@ class Controllers:
     # --- the way there ---
 
     def _ask(self, call: Callable[[AdminStub], list[Answer]]) -> list[Answer]:
-        """Asks whoever leads, where the others say that it is, until there is an answer."""
+        """Asks the leader, at the address that the others give, until there is an answer."""
         began = time.monotonic()
         answered_s: float | None = None
         turn = hops = 0
@@ -204,8 +209,9 @@ class Controllers:
                     time.sleep(_POLL_S)
 
     def _give_up(self, began_s: float, answered_s: float | None, why: str, lost: str) -> None:
-        """Raises when it has been tried for long enough. `lost`: who leads by the others' word, and can't be
-        asked."""
+        """Raises CliError when the time is over. `lost`: the leader that the others name, when it cannot be
+        asked.
+        """
         waited_s = time.monotonic() - began_s
         if answered_s is None and waited_s > NOBODY_ANSWERS_S:
             addresses = ", ".join(self.addresses)
@@ -218,7 +224,7 @@ class Controllers:
             )
         if waited_s > NOBODY_LEADS_S and lost:
             raise CliError(
-                f"The others say that {lost} leads, and it can't be reached from here ({why}).",
+                f"The other controllers say that {lost} leads, but it can't be reached from here ({why}).",
                 ExitCode.UNREACHABLE,
                 self.command("status"),
             )
@@ -232,7 +238,7 @@ class Controllers:
     def _stub(self, address: str) -> AdminStub:
         channel = self._channels.get(address)
         if channel is None:
-            channel = self._channels[address] = grpc.insecure_channel(address, options=_OPTIONS)
+            channel = self._channels[address] = blocking_channel(address, _OPTIONS)
         return AdminStub(grpc.intercept_channel(channel, ProvingInterceptor(channel, self._prover)))
 
 
@@ -241,8 +247,8 @@ def _described(found: dict[str, pb.ControllersDescription | str]) -> list[pb.Con
 
 
 def _reason(error: grpc.RpcError) -> str:
-    """In a few words: gRPC's own name three layers of addresses."""
-    code = error.code()  # every error of a call has one
+    """The error in a few words; gRPC's own text repeats the addresses of three layers."""
+    code = error.code()  # every error of a call has a code
     if code is grpc.StatusCode.UNAVAILABLE:
         return "it can't be reached"
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
@@ -253,7 +259,7 @@ def _reason(error: grpc.RpcError) -> str:
 
 
 def _not_believed(address: str, why: str) -> CliError:
-    """Another controller would say the same."""
+    """The error of a controller that refused the secret; the others would refuse it, too."""
     return CliError(
         f"The controller at {address}: {why}.",
         hint="name the file with --secret-file FILE or TANK_SECRET_FILE; --data DIR finds it by itself",

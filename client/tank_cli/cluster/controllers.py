@@ -8,7 +8,7 @@ from tank_cli.cluster.options import controller_options
 from tank_cli.shell.exit_codes import CliError, ExitCode
 from tank_cli.shell.figures import plural
 from tank_cli.shell.output import done, note, print_json, print_table, warn
-from tank_cli.shell.session import Session, offline_options
+from tank_cli.shell.session import CommandSession, offline_options
 
 if TYPE_CHECKING:
     from tank_cli.cluster.controller_calls import Controllers
@@ -17,24 +17,24 @@ if TYPE_CHECKING:
 
 CONTROLLER = click.argument("controller", metavar="CONTROLLER", type=click.IntRange(0, 999_999_999))
 PATIENCE_S = 15.0
-"""For a new leader: an election takes a second or two."""
+"""The longest wait for a new leader; an election takes a second or two."""
 
 
 @click.command(name="controllers")
 @controller_options
 @offline_options
-def show_controllers(session: Session, controllers: "Controllers") -> None:
-    """List the controllers: who leads, who votes, how far each is.
+def show_controllers(session: CommandSession, controllers: "Controllers") -> None:
+    """List the controllers: the leader, the voters, how far each is.
 
-    One that learns gets the others' log, and votes when it has caught up. To bring one back whose disk is
-    gone, start it with an empty folder: it asks to be added, and the disk that it had before is removed.
+    A learner gets the log of the others, and votes when it has caught up. To bring a controller back
+    whose disk is gone, start it with an empty folder: it asks to be added, and its earlier disk is removed.
     """
     from tank_cli.cluster import advice, report
     from tank_controller.leader import report as api_report
 
     members = api_report.controllers(controllers.describe())
     if all(each.said is None for each in members):
-        controllers.overview()  # it says why in words
+        controllers.overview()  # its error says why
     if session.as_json:
         print_json({"controllers": [each.json() for each in members]})
         return
@@ -51,10 +51,10 @@ def show_controllers(session: Session, controllers: "Controllers") -> None:
 @CONTROLLER
 @controller_options
 @offline_options
-def transfer(session: Session, controllers: "Controllers", controller: int) -> None:
-    """Have another controller lead the controllers.
+def transfer(session: CommandSession, controllers: "Controllers", controller: int) -> None:
+    """Hand leadership of the controllers to another one.
 
-    Messages are served and taken all the while. A controller that is stopped in order does so by itself.
+    Messages are read and written meanwhile. A controller that is stopped in order does so by itself.
     """
     from tank_cli.shell.waiting import Left
     from tank_cli.shell.waiting import wait as await_done
@@ -83,19 +83,19 @@ def transfer(session: Session, controllers: "Controllers", controller: int) -> N
 @click.command(name="remove-controller")
 @CONTROLLER
 @click.option(
-    "--disk", metavar="HEX", default="", help="Which one, where its number is there with two disks."
+    "--disk", metavar="HEX", default="", help="The controller's disk, when two members have its number."
 )
-@click.option("--yes", "-y", is_flag=True, help="Take it out though it answers.")
+@click.option("--yes", "-y", is_flag=True, help="Remove it although it answers.")
 @controller_options
 @offline_options
 def remove_controller(
-    session: Session, controllers: "Controllers", controller: int, disk: str, yes: bool
+    session: CommandSession, controllers: "Controllers", controller: int, disk: str, yes: bool
 ) -> None:
-    """Take a controller out that is not coming back.
+    """Remove a controller that is not coming back.
 
-    It doesn't count any more: of three, the two that are left must both run. One that is started with its
-    number and an empty folder joins in its place; `tank cluster up` does that by itself. While the controller
-    answers it is refused, unless --yes says so.
+    It no longer counts as a voter: of three, the two that are left must both run. A controller that is
+    started with its number and an empty folder joins in its place; `tank cluster up` does that by
+    itself. The command is refused while the controller answers, unless --yes is given.
     """
     try:
         wanted = bytes.fromhex(disk)
@@ -115,8 +115,7 @@ def remove_controller(
     said = next((each for each in members if each.ordinal == controller), None)
     if said is not None and said.said is not None and not wanted and not yes:
         raise CliError(
-            f"Controller {controller} answers: it would be missed. "
-            "Stop it first where it is to go, or say --yes.",
+            f"Controller {controller} answers, so it still runs. Stop it first, or say --yes.",
             ExitCode.USAGE,
         )
     controllers.remove_controller(controller, wanted, only_silent=not yes)
@@ -140,13 +139,13 @@ def _leader(controllers: "Controllers") -> int | None:
 
 
 def _newest(members: "list[Controller]") -> "pb.ControllersDescription | None":
-    """What the one says that has most of the log."""
+    """Returns the description by the controller with the longest log."""
     said = [each.said for each in members if each.said is not None]
     return max(said, key=lambda each: (each.leads, each.commit_index), default=None)
 
 
 def _disks(members: "list[Controller]") -> dict[int, list[bytes]]:
-    """By controller; two while an emptied one takes its earlier self's place."""
+    """The disks of each controller; two while an emptied controller replaces its earlier disk."""
     found: dict[int, list[bytes]] = {}
     newest = _newest(members)
     for member in newest.members if newest is not None else ():

@@ -1,4 +1,4 @@
-"""The controllers of a cluster, as its brokers name them: for who knows brokers alone."""
+"""Finds a cluster's controllers through its brokers, for a user who knows only addresses of brokers."""
 
 from tank_cli.shell.connect import unreachable
 from tank_cli.shell.exit_codes import CliError, ExitCode
@@ -8,13 +8,13 @@ from tank_client.settings import ClientSettings
 from tank_client.sync import Client
 
 ANSWER_MS = 3_000
-"""For one broker; then the next one is asked."""
+"""The longest wait for one broker; then the next one is asked."""
 OTHER_WAYS = "--data DIR of one on this machine, or --controllers HOST:PORT,… (TANK_CONTROLLERS)"
 
 
 def find_controllers(servers: str, *, is_default: bool) -> list[str]:
-    """host:port of each controller, as the first broker says that knows them. CliError: none does.
-    `is_default`: the person who asks named no servers."""
+    """Returns host:port of each controller, from the first broker that knows them. Raises CliError when none
+    does. `is_default`: no servers were named."""
     reasons: list[str] = []
     older = lone = ""
     for server in parse_servers(servers):
@@ -35,7 +35,8 @@ def find_controllers(servers: str, *, is_default: bool) -> list[str]:
         )
     if lone:
         raise CliError(
-            f"The broker at {lone} is one of its own (`tank serve`), without controllers to ask.",
+            f"The broker at {lone} runs alone (`tank serve`): it belongs to no cluster, and has no "
+            f"controllers to ask.",
             ExitCode.UNSUPPORTED,
             hint="tank status",
         )
@@ -46,14 +47,17 @@ def find_controllers(servers: str, *, is_default: bool) -> list[str]:
             ExitCode.UNSUPPORTED,
         )
     raise CliError(
-        f"No broker answers ({'; '.join(reasons)}), so none names the controllers: say --servers of others, "
+        f"No broker answers ({'; '.join(reasons)}), so the controllers are unknown: name other brokers "
+        f"with --servers, "
         f"{OTHER_WAYS}.",
         ExitCode.UNREACHABLE,
     )
 
 
 def _ask(server: Address, reasons: list[str]) -> ClusterReport | None:
-    """None: it does not answer; why, is added to `reasons`. FeatureMissing."""
+    """The broker's report; None when it does not answer, and the reason is added to `reasons`. Raises
+    FeatureMissing.
+    """
     if reason := unreachable([server], ANSWER_MS / 1000):
         reasons.append(reason)
         return None

@@ -1,5 +1,5 @@
-"""`DIR/cluster.json`: which processes a cluster on this machine has, and where they are. People and tests
-read it to find them, and to hurt them.
+"""`DIR/cluster.json`: which processes a cluster on this machine has, and where they are. Users and tests read
+it to find the processes, and tests to kill them.
 """
 
 import itertools
@@ -15,34 +15,36 @@ from tank_cli.shell.output import Json
 
 LOOPBACK = "127.0.0.1"
 DEFAULT_MEMBERS = 3
-"""Of controllers and of brokers, where nobody says how many."""
+"""The number of controllers, and of brokers, when none is given."""
 MAX_BROKERS = 50
 CONTROLLERS_FROM = 2 * MAX_BROKERS
 """Controllers' ports begin so far above the base port; each process has two."""
+KAFKA_FROM = 200
+"""Brokers' ports for Kafka clients begin so far above the base port."""
 CONTROLLER, BROKER = "controller", "broker"
 
 
 @dataclass(slots=True, frozen=True)
-class Member:
+class ClusterMember:
     """One process of the cluster, whether it runs or not."""
 
     role: str
     """CONTROLLER or BROKER."""
     number: int
-    """From 1 on."""
+    """The process' number, from 1 on."""
     port: int
-    """gRPC of a controller, TANK of a broker; HTTP is the next one."""
+    """The port of a controller's gRPC, or of a broker's TANK protocol; the next port is for HTTP."""
     pid: int | None = None
-    """The last that was started; None: it was stopped."""
+    """The id of the last process that was started; None: it was stopped."""
 
     @property
     def name(self) -> str:
-        """Such as `broker-1`: its folder's name, and its log's."""
+        """The name of the folder and of the log, such as `broker-1`."""
         return f"{self.role}-{self.number}"
 
     @property
     def address(self) -> str:
-        """host:port of what it serves."""
+        """The host:port that the process serves."""
         return f"{LOOPBACK}:{self.port}"
 
     @property
@@ -50,10 +52,23 @@ class Member:
         """host:port of its health and metrics."""
         return f"{LOOPBACK}:{self.port + 1}"
 
+    @property
+    def kafka(self) -> str | None:
+        """host:port of a broker for Kafka clients."""
+        if self.role == CONTROLLER:
+            return None
+        base_port = self.port - 2 * (self.number - 1)
+        return f"{LOOPBACK}:{base_port + KAFKA_FROM + self.number - 1}"
+
+    @property
+    def all_addresses(self) -> list[str]:
+        """Each host:port on which the process listens."""
+        return [each for each in (self.address, self.http, self.kafka) if each]
+
     def as_json(self) -> dict[str, Json]:
-        """As cluster.json has it."""
+        """The process as it is written to cluster.json."""
         serves = "grpc" if self.role == CONTROLLER else "tank"
-        addresses: dict[str, Json] = {"tank": None, "http": self.http, "grpc": None}
+        addresses: dict[str, Json] = {"tank": None, "kafka": self.kafka, "http": self.http, "grpc": None}
         addresses[serves] = self.address
         return {"role": self.role, "id": self.number, "pid": self.pid, "addresses": addresses}
 
@@ -64,19 +79,19 @@ class ClusterFolder:
 
     path: Path
     cluster_id: str
-    members: list[Member]
+    members: list[ClusterMember]
     forwarding: str = ""
-    """The brokers' --forwarding from their next start on; empty: what they take by themselves."""
+    """The brokers' --forwarding from their next start on; empty: their own default."""
 
     @property
-    def controllers(self) -> list[Member]:
+    def controllers(self) -> list[ClusterMember]:
         return [member for member in self.members if member.role == CONTROLLER]
 
     @property
-    def brokers(self) -> list[Member]:
+    def brokers(self) -> list[ClusterMember]:
         return [member for member in self.members if member.role == BROKER]
 
-    def data_of(self, member: Member) -> Path:
+    def data_of(self, member: ClusterMember) -> Path:
         """Where a process keeps its data."""
         return self.path / member.name
 
@@ -87,14 +102,14 @@ class ClusterFolder:
 
     @property
     def secret(self) -> Path:
-        """What the cluster's processes, and `tank cluster`, prove to each other that they know."""
+        """The cluster's secret, which its processes and `tank cluster` prove to each other."""
         return self.path / "secret"
 
-    def log_of(self, member: Member) -> Path:
+    def log_of(self, member: ClusterMember) -> Path:
         """Where a process' own lines go."""
         return self.path / "logs" / f"{member.name}.log"
 
-    def put(self, changed: Member) -> None:
+    def put(self, changed: ClusterMember) -> None:
         """Notes what became of a process, at once."""
         self.members = [changed if m.name == changed.name else m for m in self.members]
         self.store()
@@ -150,13 +165,13 @@ def load_existing(path: Path) -> ClusterFolder:
     return folder
 
 
-def _members(processes: list[dict[str, object]]) -> Iterator[Member]:
+def _members(processes: list[dict[str, object]]) -> Iterator[ClusterMember]:
     for process in processes:
         addresses = process["addresses"]
         assert isinstance(addresses, dict)
         address = addresses["grpc"] or addresses["tank"]
         pid = process["pid"]
-        yield Member(
+        yield ClusterMember(
             str(process["role"]),
             int(str(process["id"])),
             int(str(address).rpartition(":")[2]),
@@ -171,7 +186,7 @@ def planned(path: Path, controllers: int | None, brokers: int | None, base_port:
     if folder is None:
         _refuse_lone_broker(path)
         members = [
-            Member(CONTROLLER, number, base_port + CONTROLLERS_FROM + 2 * number - 2)
+            ClusterMember(CONTROLLER, number, base_port + CONTROLLERS_FROM + 2 * number - 2)
             for number in range(1, (controllers or DEFAULT_MEMBERS) + 1)
         ]
         folder = ClusterFolder(path, "", members)
@@ -193,7 +208,7 @@ def planned(path: Path, controllers: int | None, brokers: int | None, base_port:
     taken = {member.number for member in folder.brokers}
     free = (number for number in itertools.count(1) if number not in taken)
     for number in itertools.islice(free, brokers - len(taken)):
-        folder.members.append(Member(BROKER, number, first + 2 * number - 2))
+        folder.members.append(ClusterMember(BROKER, number, first + 2 * number - 2))
     return folder
 
 
@@ -221,6 +236,6 @@ def refuse_in_cluster(path: Path) -> None:
         )
 
 
-def stopped(member: Member) -> Member:
+def stopped(member: ClusterMember) -> ClusterMember:
     """The same without a process."""
     return replace(member, pid=None)

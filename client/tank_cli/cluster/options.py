@@ -1,4 +1,4 @@
-"""How a command is told which cluster is meant."""
+"""The options by which a command names a cluster."""
 
 import functools
 import os
@@ -21,7 +21,7 @@ SECRET_VARIABLE = "TANK_SECRET_FILE"
 
 FOLDER = click.option(
     "--data",
-    # By one name however it is said: a process is known by the folder on its command line.
+    # One spelling of the path: a process is recognized by the folder on its command line.
     type=click.Path(path_type=Path, file_okay=False, resolve_path=True),
     required=True,
     metavar="DIR",
@@ -30,8 +30,9 @@ FOLDER = click.option(
 
 
 def controller_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`--data`, `--controllers` and `--servers`, one of which says which cluster is meant; the function gets
-    `controllers`."""
+    """Adds `--data`, `--controllers` and `--servers`, one of which names the cluster; the function gets
+    `controllers`.
+    """
 
     @functools.wraps(function)
     def with_controllers(
@@ -79,7 +80,7 @@ def controller_options(function: Callable[..., Any]) -> Callable[..., Any]:
 def _found(
     data: Path | None, addresses: list[str] | None, servers: str | None, secret: Path | None
 ) -> "Controllers":
-    """What the command line says goes before what variables say, and controllers go before brokers."""
+    """Options of the command line win over variables, and controllers win over brokers."""
     from tank_cli.cluster import folder as cluster_folder
     from tank_cli.cluster.controller_calls import Controllers
 
@@ -110,9 +111,9 @@ def _found(
 
 
 def prover_of(file: Path | None) -> "Prover":
-    """With what commands prove the cluster's secret. CliError."""
+    """The prover of the cluster's secret in this file. Raises CliError."""
     from tank_protos.call_proof import NO_PROOF, Prover
-    from tank_protos.cluster_secret import Party, Role, SecretError, parse
+    from tank_protos.cluster_secret import Party, PartyRole, SecretError, parse
 
     if file is None:
         return NO_PROOF
@@ -120,4 +121,4 @@ def prover_of(file: Path | None) -> "Prover":
         secrets = parse(file.read_bytes(), str(file))
     except (SecretError, OSError) as error:
         raise CliError(f"The cluster's secret can't be read: {error}.", ExitCode.USAGE) from None
-    return Prover(lambda: secrets, lambda: Party(Role.ADMIN), os.urandom)
+    return Prover(lambda: secrets, lambda: Party(PartyRole.ADMIN), os.urandom)

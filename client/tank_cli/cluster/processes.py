@@ -16,33 +16,34 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from tank_cli.cluster.folder import BROKER, CONTROLLER, ClusterFolder, Member, stopped
+from tank_cli.cluster.folder import BROKER, CONTROLLER, ClusterFolder, ClusterMember, stopped
 from tank_cli.shell.exit_codes import CliError
 from tank_cli.shell.figures import seconds_text
 
 READY_PATIENCE_S = 60.0
 STOP_PATIENCE_S = 30.0
 LOG_LINES = 15
-"""Of a process' own words, shown when it fails."""
+"""How many lines of a process' log are shown when it fails."""
 PASSED_ON = frozenset(
     {
-        "TANK_CLOCK_SKEW_MAX_MS", "TANK_FLUSH", "TANK_FORWARDING", "TANK_KERNEL", "TANK_LOG_FORMAT",
-        "TANK_LOG_LEVEL", "TANK_MAX_CONNECTIONS", "TANK_READY_WAIT_MS", "TANK_SESSION_TIMEOUT_MS",
-        "TANK_STOP_GRACE_MS",
+        "TANK_CLOCK_SKEW_MAX_MS", "TANK_FLUSH", "TANK_FORWARDING", "TANK_KAFKA_AUTO_CREATE",
+        "TANK_KAFKA_DEFAULT_PARTITIONS", "TANK_KERNEL", "TANK_LOG_FORMAT", "TANK_LOG_LEVEL",
+        "TANK_MAX_CONNECTIONS", "TANK_READY_WAIT_MS", "TANK_SESSION_TIMEOUT_MS", "TANK_STOP_GRACE_MS",
     }
 )  # fmt: skip
 """Variables that may be the same for all processes of a cluster."""
 _OF_ONE_PROCESS = (
-    "ADVERTISE", "API_TOKEN_FILE", "BROKER_ID", "CLUSTER", "CLUSTER_ID", "CONFIG", "HTTP", "ID", "LISTEN",
-    "OUTSIDE_ADVERTISE", "OUTSIDE_LISTEN", "RACK",
+    "ADVERTISE", "API_TOKEN_FILE", "BROKER_ID", "CLUSTER", "CLUSTER_ID", "CONFIG", "HTTP", "ID", "KAFKA",
+    "KAFKA_ADVERTISE", "KAFKA_OUTSIDE_ADVERTISE", "KAFKA_OUTSIDE_LISTEN", "LISTEN", "OUTSIDE_ADVERTISE",
+    "OUTSIDE_LISTEN", "RACK",
 )  # fmt: skip
-"""What variables say of one process. A shell that has them for one broker must not make all of them alike."""
+"""Variables that are for a single process: set in the shell, they must not reach all processes."""
 _POLL_S = 0.05
 _BEGINNING_TRIES = 20
-"""A second for a process that was started just now to say what it runs."""
+"""A second until the command line of a process that was just started can be read."""
 
 
-def command_of(folder: ClusterFolder, member: Member) -> list[str]:
+def command_of(folder: ClusterFolder, member: ClusterMember) -> list[str]:
     """How a process is started."""
     python = [sys.executable, "-P", "-m"]
     data = ["--data", str(folder.data_of(member)), "--http", member.http]
@@ -55,25 +56,28 @@ def command_of(folder: ClusterFolder, member: Member) -> list[str]:
             *[*data, *secret, *token],
         ]
     controllers = ",".join(one.address for one in folder.controllers)
+    kafka = ["--kafka", member.kafka] if member.kafka else []
     forwarding = ["--forwarding", folder.forwarding] if folder.forwarding else []
     return [
         *[*python, "tank_node", "--controllers", controllers, "--broker-id", str(member.number)],
-        *["--listen", member.address, *data, *secret, *forwarding],
+        *["--listen", member.address, *kafka, *data, *secret, *forwarding],
     ]
 
 
 def kept_back(environment: Mapping[str, str]) -> list[str]:
-    """The variables of this shell that its processes would read and do not get, sorted: see `PASSED_ON`."""
+    """The shell's variables that are not passed on to the processes although they would read them, sorted:
+    see `PASSED_ON`.
+    """
     known = {f"TANK_{each}" for each in _OF_ONE_PROCESS}
     return sorted(known & environment.keys())
 
 
-def taken_address(member: Member) -> str:
-    """The host:port of its own on which another process listens already; empty where it can listen."""
-    for address in (member.address, member.http):
+def taken_address(member: ClusterMember) -> str:
+    """The process' host:port on which another process listens already; empty when all are free."""
+    for address in member.all_addresses:
         host, _, port = address.rpartition(":")
         with socket.socket() as listener:
-            # As the process will do it: what is left of connections that have ended doesn't count.
+            # Listens as the process will: remains of ended connections don't count.
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 listener.bind((host, int(port)))
@@ -83,14 +87,14 @@ def taken_address(member: Member) -> str:
     return ""
 
 
-def start(folder: ClusterFolder, member: Member) -> Member:
-    """Starts a process that outlives this one; none of its streams is ours. Notes its number."""
+def start(folder: ClusterFolder, member: ClusterMember) -> ClusterMember:
+    """Starts a process that outlives this one and shares no stream with it. Notes its process id."""
     log = folder.log_of(member)
     log.parent.mkdir(parents=True, exist_ok=True)
     environment = {
         key: value for key, value in os.environ.items() if not key.startswith("TANK_") or key in PASSED_ON
     }
-    environment["PYTHONFAULTHANDLER"] = "1"  # a fault in a library in C leaves its trace in the log
+    environment["PYTHONFAULTHANDLER"] = "1"  # a crash in C code writes its traceback to the log
     with open(log, "ab") as output:
         process = subprocess.Popen(
             command_of(folder, member),
@@ -100,14 +104,14 @@ def start(folder: ClusterFolder, member: Member) -> Member:
             start_new_session=True,
             env=environment,
         )
-    process.returncode = 0  # it is to outlive us: no warning that nobody waited for it
+    process.returncode = 0  # the process outlives this one: Python must not warn that it was not waited for
     started = replace(member, pid=process.pid)
     folder.put(started)
     return started
 
 
-def is_alive(folder: ClusterFolder, member: Member) -> bool:
-    """Whether its process runs; a number that another process has by now doesn't count."""
+def is_alive(folder: ClusterFolder, member: ClusterMember) -> bool:
+    """Whether its process runs; a process id that another process has by now doesn't count."""
     if member.pid is None:
         return False
     for _ in range(_BEGINNING_TRIES):
@@ -124,8 +128,8 @@ def is_alive(folder: ClusterFolder, member: Member) -> bool:
     return False
 
 
-def readiness(member: Member) -> tuple[bool, str]:
-    """(whether it is ready, its cluster's id or what it lacks)."""
+def readiness(member: ClusterMember) -> tuple[bool, str]:
+    """Returns (whether it is ready, its cluster's id or the reason why it is not)."""
     try:
         with urllib.request.urlopen(f"http://{member.http}/readyz", timeout=2) as answer:
             return True, str(json.load(answer).get("cluster_id", ""))
@@ -137,14 +141,16 @@ def readiness(member: Member) -> tuple[bool, str]:
         return False, "it doesn't answer yet"
 
 
-def await_ready(folder: ClusterFolder, tell: Callable[[Member], None]) -> None:
-    """Waits until all are ready, and notes the cluster's id. CliError when one ends, or it takes too long."""
+def await_ready(folder: ClusterFolder, tell: Callable[[ClusterMember], None]) -> None:
+    """Waits until all processes are ready, and notes the cluster's id. Raises CliError when one ends, or it
+    takes too long.
+    """
     deadline = time.monotonic() + READY_PATIENCE_S
     missing = list(folder.members)
     while missing:
         lacking = ""
         for member in list(missing):
-            # Whether it lives comes first: were its port another's, that one would answer for it.
+            # First looks whether the process lives: if another process had its port, that one would answer.
             if not is_alive(folder, member):
                 raise CliError(f"{member.name} ended.{last_words(folder, member)}")
             ready, said = readiness(member)
@@ -162,7 +168,7 @@ def await_ready(folder: ClusterFolder, tell: Callable[[Member], None]) -> None:
             time.sleep(_POLL_S)
 
 
-def stop_one(folder: ClusterFolder, member: Member) -> None:
+def stop_one(folder: ClusterFolder, member: ClusterMember) -> None:
     """Ends a process, if it runs: in order, or by force when it takes too long."""
     if is_alive(folder, member):
         _signal(member, signal.SIGTERM)
@@ -173,17 +179,18 @@ def stop_one(folder: ClusterFolder, member: Member) -> None:
         time.sleep(_POLL_S)
 
 
-def set_aside(folder: ClusterFolder, member: Member, ending: str) -> None:
-    """Renames a process' folder; one that was set aside under this name before goes."""
+def set_aside(folder: ClusterFolder, member: ClusterMember, ending: str) -> None:
+    """Renames a process' folder; replaces a folder that was set aside under this name before."""
     kept = folder.data_of(member)
     aside = kept.with_name(kept.name + ending)
     shutil.rmtree(aside, ignore_errors=True)
     kept.rename(aside)
 
 
-def stop_all(folder: ClusterFolder, tell: Callable[[Member, bool], None]) -> None:
-    """Brokers first, all at once: they say goodbye to the controllers. `tell` gets whether it had to be
-    killed."""
+def stop_all(folder: ClusterFolder, tell: Callable[[ClusterMember, bool], None]) -> None:
+    """Stops the brokers first, all at once: they ask the controllers before they stop. `tell` gets whether
+    the process had to be killed.
+    """
     for role in (BROKER, CONTROLLER):
         running = [m for m in folder.members if m.role == role and is_alive(folder, m)]
         for member in running:
@@ -201,21 +208,21 @@ def stop_all(folder: ClusterFolder, tell: Callable[[Member, bool], None]) -> Non
         folder.put(stopped(member))
 
 
-def _signal(member: Member, number: signal.Signals) -> None:
+def _signal(member: ClusterMember, number: signal.Signals) -> None:
     assert member.pid is not None
     with contextlib.suppress(ProcessLookupError):
         os.kill(member.pid, number)
 
 
-def last_lines(folder: ClusterFolder, member: Member, count: int) -> list[str]:
-    """Of its log; none when it was never started."""
+def last_lines(folder: ClusterFolder, member: ClusterMember, count: int) -> list[str]:
+    """The last lines of the process' log; none when it was never started."""
     try:
         return folder.log_of(member).read_text(errors="replace").splitlines()[-count:]
     except FileNotFoundError:
         return []
 
 
-def last_words(folder: ClusterFolder, member: Member) -> str:
-    """For an error message."""
+def last_words(folder: ClusterFolder, member: ClusterMember) -> str:
+    """The last lines of the process' log, for an error message."""
     lines = last_lines(folder, member, LOG_LINES)
     return " Its last words:\n" + "\n".join(f"  {line}" for line in lines) if lines else ""

@@ -1,5 +1,5 @@
-"""What `tank cluster up` mends beside starting what doesn't run: controllers that were removed come back, and
-brokers that were removed stay away.
+"""Handles processes that were removed from the cluster, for `tank cluster up`: controllers come back with an
+empty folder, brokers stay away.
 """
 
 import json
@@ -7,22 +7,24 @@ import time
 
 from tank_cli.cluster import processes
 from tank_cli.cluster.controller_calls import Controllers
-from tank_cli.cluster.folder import ClusterFolder, Member
+from tank_cli.cluster.folder import ClusterFolder, ClusterMember
 from tank_cli.cluster.options import prover_of
 from tank_cli.shell.exit_codes import CliError
 from tank_protos.generated import control_pb2 as pb
 
 SET_ASIDE = ".removed"
-"""Behind the name of a folder that a removed process had; of several the last stays."""
+"""The suffix of the folder of a removed process; only the last such folder is kept."""
 READY_S = 20.0
-"""So long controllers are waited for before brokers are started without their word."""
+"""The longest wait for controllers, after which brokers are started without knowing whether they were
+removed.
+"""
 POLL_S = 0.1
 
 
-def begin_anew(folder: ClusterFolder) -> list[Member]:
-    """Sets the folders of controllers aside that their group has removed, and ends what still runs there.
+def begin_anew(folder: ClusterFolder) -> list[ClusterMember]:
+    """Stops controllers that their group has removed, and sets their folders aside.
 
-    Only the word of a controller that leads counts: where none does, this changes nothing.
+    Only the answer of a leading controller counts: without one this changes nothing.
     """
     known = [member for member in folder.controllers if folder.data_of(member).exists()]
     if not _running(folder):
@@ -42,11 +44,9 @@ def begin_anew(folder: ClusterFolder) -> list[Member]:
     return removed
 
 
-def set_removed_aside(folder: ClusterFolder) -> list[Member]:
-    """Sets the folders of brokers aside that the cluster has removed: what they hold is of no use to it.
-
-    Only the word of a controller that leads counts, as with `begin_anew`; one that has only just started is
-    waited for.
+def set_removed_aside(folder: ClusterFolder) -> list[ClusterMember]:
+    """Sets aside the folders of brokers that the cluster has removed: it doesn't use their data. Only the
+    answer of a leading controller counts, as with `begin_anew`; waits for controllers that have just started.
     """
     candidates = [
         member
@@ -67,14 +67,14 @@ def set_removed_aside(folder: ClusterFolder) -> list[Member]:
     return removed
 
 
-def _await_any(controllers: list[Member]) -> None:
-    """Until one is ready, which has heard of a leader then; not for long."""
+def _await_any(controllers: list[ClusterMember]) -> None:
+    """Waits, for a bounded time, until a controller is ready, and so knows the leader."""
     until_s = time.monotonic() + READY_S
     while time.monotonic() < until_s and not any(processes.readiness(each)[0] for each in controllers):
         time.sleep(POLL_S)
 
 
-def _running(folder: ClusterFolder) -> list[Member]:
+def _running(folder: ClusterFolder) -> list[ClusterMember]:
     return [member for member in folder.controllers if processes.is_alive(folder, member)]
 
 
@@ -83,10 +83,10 @@ def _controllers(folder: ClusterFolder) -> Controllers:
     return Controllers([member.address for member in _running(folder)], "", prover_of(secret))
 
 
-def _was_registered(folder: ClusterFolder, member: Member) -> bool:
+def _was_registered(folder: ClusterFolder, member: ClusterMember) -> bool:
     """Whether its data folder knows of a registration that was committed."""
     try:
         epoch = json.loads((folder.data_of(member) / "meta.json").read_text()).get("broker_epoch", 0)
     except (OSError, ValueError, AttributeError):
-        return False  # a new one, or one that says at its start what is wrong
+        return False  # a new folder, or a broken one that the broker reports at its start
     return isinstance(epoch, int) and epoch > 0

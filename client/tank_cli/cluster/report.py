@@ -1,17 +1,17 @@
-"""What the controllers say of a cluster, as rows of tables; `leader.report` says it as JSON. Pure."""
+"""The controllers' answers about a cluster as rows of tables; `leader.report` makes JSON of them. Pure."""
 
 from collections.abc import Iterable, Sequence
 
-from tank_cli.shell.broker_reports import Asked
+from tank_cli.shell.broker_reports import AskedBroker
 from tank_cli.shell.figures import bytes_text, count_text, settings_text
-from tank_controller.leader.report import BELOW, UNDER, Controller, Row, TopicCounts, address_of, level_of
+from tank_controller.leader.report import BELOW, UNDER, Controller, Row, TopicCounts, address_of
 from tank_protos.generated import control_pb2 as pb
 
 # --- brokers ---
 
 
 def broker_state(load: pb.BrokerLoad) -> str:
-    """In a word or two."""
+    """The broker's state in a word or two."""
     broker = load.broker
     if broker.fenced_index:
         states = ["fenced", *(["connected"] if load.connected else [])]
@@ -31,7 +31,7 @@ def broker_state(load: pb.BrokerLoad) -> str:
 
 
 def broker_row(load: pb.BrokerLoad) -> list[str]:
-    """Under BROKER_COLUMNS."""
+    """The row of a broker, under BROKER_COLUMNS."""
     broker = load.broker
     return [
         str(broker.broker_id),
@@ -50,14 +50,14 @@ BROKER_COLUMNS = [">Broker", "Address", "Rack", "State", ">Replicas", ">Leads", 
 TROUBLE_COLUMNS = [">Broker", "Partition", "Trouble", "Reason"]
 
 
-def trouble_rows(asked: Asked) -> list[list[str]]:
+def trouble_rows(asked: AskedBroker) -> list[list[str]]:
     """Under TROUBLE_COLUMNS: the partitions that a broker can't use as it should."""
     troubles = asked.report.troubles if asked.report else ()
     return [[str(asked.broker_id), f"{t.topic}/{t.partition}", t.trouble.value, t.reason] for t in troubles]
 
 
-def free_text(asked: Asked) -> str:
-    """What its disk has free; a dash where nobody says."""
+def free_text(asked: AskedBroker) -> str:
+    """The free room of its disk; a dash where it is unknown."""
     free = asked.report.free_bytes if asked.report else None
     return "-" if free is None else bytes_text(free)
 
@@ -71,7 +71,7 @@ PARTITION_COLUMNS = [
 
 
 def partition_row(row: Row, fenced: Iterable[int]) -> list[str]:
-    """Under PARTITION_COLUMNS."""
+    """The row of a partition, under PARTITION_COLUMNS."""
     partition = row.partition
     return [
         row.topic.topic.name,
@@ -87,7 +87,7 @@ def partition_row(row: Row, fenced: Iterable[int]) -> list[str]:
 
 
 def partition_state(row: Row, fenced: Iterable[int]) -> str:
-    """What is the matter with it, the worst first."""
+    """The problems of a partition, the worst first."""
     partition = row.partition
     said = []
     if row.is_leaderless:
@@ -106,19 +106,19 @@ def partition_state(row: Row, fenced: Iterable[int]) -> str:
 
 
 def waiting_text(row: Row, fenced: Iterable[int]) -> str:
-    """Why nobody leads."""
+    """Why the partition has no leader."""
     wanted = row.waits_for(fenced)
     if not wanted and row.unreadable:
         brokers = " and ".join(map(str, row.unreadable))
         return f"can't read the log of broker {brokers}: start it again"
     if not wanted:
-        return "all came back impaired, and say which has most"
+        return "all came back and may have lost messages; the controllers ask which has most"
     word = " and " if wanted[0] in row.partition.impaired else " or "
     return f"waits for broker {word.join(map(str, wanted))}"
 
 
 def move_text(partition: pb.Partition) -> str:
-    """Where it goes."""
+    """The brokers that a partition moves to."""
     to = f"to {ids_text(partition.adding)}" if partition.adding else ""
     off = f"off {ids_text(partition.removing)}" if partition.removing else ""
     return " ".join(filter(None, ("moves", to, off)))
@@ -138,7 +138,7 @@ TOPIC_COLUMNS = [
 
 
 def topic_row(counts: TopicCounts) -> list[str]:
-    """Under TOPIC_COLUMNS."""
+    """The row of a topic, under TOPIC_COLUMNS."""
     topic = counts.summary.topic
     return [
         topic.name,
@@ -157,7 +157,7 @@ CONTROLLER_COLUMNS = [">Controller", "Address", "State", ">Term", ">Applied", ">
 
 
 def controller_row(controller: Controller) -> list[str]:
-    """Under CONTROLLER_COLUMNS."""
+    """The row of a controller, under CONTROLLER_COLUMNS."""
     said = controller.said
     trouble = f": {controller.why}" if said is None else "; see below" if said.problem else ""
     return [
@@ -188,13 +188,15 @@ def partitions_text(answer: pb.OverviewAnswer) -> str:
 
 
 def level_text(answer: pb.OverviewAnswer) -> str:
-    """2, or who holds up the next one: 1; level 2 waits for broker 3 and controllers 1,2."""
+    """The feature level, and what holds up the next one: 1; level 2 waits for broker 3 and controllers 1,2.
+    A topic in its way has to be deleted."""
     named = [
         f"{noun} {ids_text(ids)}" if len(ids) == 1 else f"{noun}s {ids_text(ids)}"
         for noun, ids in (("broker", answer.brokers_behind), ("controller", answer.controllers_behind))
         if ids
     ]
-    level = level_of(answer)
+    named += [f"the deletion of topic {name}" for name in answer.topics_in_the_way]
+    level = answer.feature_level
     return f"{level}; level {level + 1} waits for {' and '.join(named)}" if named else str(level)
 
 

@@ -11,16 +11,16 @@ from tank_cli.cluster.options import FOLDER, SECRET_VARIABLE
 from tank_cli.shell.exit_codes import CliError, ExitCode
 from tank_cli.shell.figures import seconds_text
 from tank_cli.shell.output import Json, note, print_json
-from tank_cli.shell.session import CONTROLLERS_VARIABLE, Session, offline_options
+from tank_cli.shell.session import CONTROLLERS_VARIABLE, CommandSession, offline_options
 from tank_protos import server_packages
 
 if TYPE_CHECKING:
-    from tank_cli.cluster.folder import ClusterFolder, Member
+    from tank_cli.cluster.folder import ClusterFolder, ClusterMember
 
 DEFAULT_BASE_PORT = 11011
 MAX_BASE_PORT = 65_000
 NEXT_BASE_PORT = 1_000
-"""How far away the ports lie that are proposed where some are taken."""
+"""The distance of the base port that is proposed when some ports are taken."""
 FOLLOW_EVERY_S = 0.2
 
 
@@ -44,17 +44,19 @@ FOLLOW_EVERY_S = 0.2
     default=DEFAULT_BASE_PORT,
     show_default=True,
     metavar="N",
-    help="The first broker's TANK port; each process has two. Kept from the first start on.",
+    help="The first broker's TANK port; the other ports are up to 249 above it. Kept "
+    "from the first start on.",
 )
 @click.option(
     "--forwarding",
     type=click.Choice(["auto", "always", "never"]),
-    help="Which clients reach other leaders through the broker that they have, as of tank-node. It is kept; "
+    help="For which clients brokers forward requests to other leaders, as tank-node's option. Kept in the "
+    "folder; "
     "brokers that run heed it from their next start on.  [default: as it was, at first auto]",
 )
 @offline_options
 def up(
-    session: Session,
+    session: CommandSession,
     controllers: int | None,
     brokers: int | None,
     data: Path,
@@ -83,16 +85,16 @@ def up(
     folder = cluster_folder.planned(data, controllers, brokers, base_port)
     folder.forwarding = forwarding or folder.forwarding
     for name in processes.kept_back(os.environ):
-        note(f"{name} speaks of one process, and reaches none of those that are started.")
+        note(f"{name} is for a single process, and is not passed on to the processes of the cluster.")
     for member in repair.begin_anew(folder):
-        note(f"{member.name} was removed from the cluster: it begins anew, and what it had is set aside.")
+        note(f"{member.name} was removed from the cluster: it begins anew, and its data is set aside.")
     dead = [member for member in folder.members if not processes.is_alive(folder, member)]
     _check_ports(dead, base_port, data)
     data.mkdir(parents=True, exist_ok=True)
     folder.store()
     cluster_folder.make_secrets(folder)
 
-    def tell(member: cluster_folder.Member) -> None:
+    def tell(member: cluster_folder.ClusterMember) -> None:
         if not session.as_json:
             click.echo(f"{member.name} is ready at {member.address} (process {member.pid})", err=True)
 
@@ -103,7 +105,7 @@ def up(
         count = f"{len(dead) - len(away)} of {len(folder.members)} processes"
         processes.await_ready(folder, tell)
     except KeyboardInterrupt:
-        note(f"What was started goes on. To wait for it: tank cluster up --data {data}; "
+        note(f"The processes that were started go on. To wait for them: tank cluster up --data {data}; "
              f"to end it: tank cluster down --data {data}")  # fmt: skip
         raise
     if session.as_json:
@@ -113,9 +115,10 @@ def up(
 
 
 def _tell_next_steps(folder: "ClusterFolder", said: str) -> None:
-    """On stdout: that it is up, and what to type now."""
+    """Prints, on stdout, that the cluster is up, and the next commands."""
     servers = ",".join(member.address for member in folder.brokers)
     click.echo(f"Cluster {folder.cluster_id} is up: {said}.")
+    click.echo(f"Kafka clients: {','.join(member.kafka for member in folder.brokers if member.kafka)}")
     click.echo(f"  export TANK_SERVERS={servers}")
     click.echo(f"  export {CONTROLLERS_VARIABLE}={','.join(member.address for member in folder.controllers)}")
     click.echo(f"  export {SECRET_VARIABLE}={folder.secret.absolute()}")
@@ -123,7 +126,9 @@ def _tell_next_steps(folder: "ClusterFolder", said: str) -> None:
     click.echo(f"  tank cluster down --data {folder.path}")
 
 
-def _start(folder: "ClusterFolder", dead: "list[Member]", *, comes_back: bool) -> "list[Member]":
+def _start(
+    folder: "ClusterFolder", dead: "list[ClusterMember]", *, comes_back: bool
+) -> "list[ClusterMember]":
     """Starts these, but for brokers that were removed from the cluster; returns those. `comes_back`: a number
     of brokers is asked for, so they begin anew."""
     from tank_cli.cluster import processes, repair
@@ -135,7 +140,7 @@ def _start(folder: "ClusterFolder", dead: "list[Member]", *, comes_back: bool) -
     away = []
     for member in repair.set_removed_aside(folder):
         if comes_back:
-            note(f"{member.name} was removed from the cluster: it begins anew, and what it had is set aside.")
+            note(f"{member.name} was removed from the cluster: it begins anew, and its data is set aside.")
             continue
         away.append(member)
         folder.members.remove(member)
@@ -148,9 +153,10 @@ def _start(folder: "ClusterFolder", dead: "list[Member]", *, comes_back: bool) -
     return away
 
 
-def _check_ports(members: "list[Member]", base_port: int, data: Path) -> None:
-    """CliError when one of them could not listen. Nothing was written by then: a new cluster may take other
-    ports."""
+def _check_ports(members: "list[ClusterMember]", base_port: int, data: Path) -> None:
+    """Raises CliError when a process could not listen. Nothing has been written at that time, so a new
+    cluster can be made with other ports.
+    """
     from tank_cli.cluster.processes import taken_address
 
     taken = next(((member, address) for member in members if (address := taken_address(member))), None)
@@ -170,7 +176,7 @@ def _check_ports(members: "list[Member]", base_port: int, data: Path) -> None:
 @click.command()
 @FOLDER
 @offline_options
-def down(session: Session, data: Path) -> None:
+def down(session: CommandSession, data: Path) -> None:
     """Stop all processes in order; the data stays."""
     from tank_cli.cluster import folder as cluster_folder
     from tank_cli.cluster import processes
@@ -178,7 +184,7 @@ def down(session: Session, data: Path) -> None:
     folder = cluster_folder.load_existing(data)
     ended: list[Json] = []
 
-    def tell(member: cluster_folder.Member, killed: bool) -> None:
+    def tell(member: cluster_folder.ClusterMember, killed: bool) -> None:
         ended.append({"role": member.role, "id": member.number, "killed": killed})
         if not session.as_json:
             how = "did not stop in time and was killed" if killed else "stopped"
@@ -200,13 +206,13 @@ def down(session: Session, data: Path) -> None:
     default=20,
     show_default=True,
     metavar="N",
-    help="So many lines of each.",
+    help="How many lines of each log to show first.",
 )
-@click.option("--follow", "-f", is_flag=True, help="Go on with what they write from now on, until Ctrl-C.")
+@click.option("--follow", "-f", is_flag=True, help="Show new lines, too, until Ctrl-C.")
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 @offline_options
-def logs(session: Session, data: Path, lines: int, follow: bool, names: tuple[str, ...]) -> None:
-    """Show what the processes logged: all, or those named, such as broker-1."""
+def logs(session: CommandSession, data: Path, lines: int, follow: bool, names: tuple[str, ...]) -> None:
+    """Show the logs of all processes, or of those named, such as broker-1."""
     from tank_cli.cluster import folder as cluster_folder
     from tank_cli.cluster import processes
 

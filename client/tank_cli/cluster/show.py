@@ -1,4 +1,4 @@
-"""`tank cluster status|brokers|topics|partitions`: what there is, and what is the matter with it."""
+"""`tank cluster status|brokers|topics|partitions`: the state of a cluster, and its problems."""
 
 from typing import TYPE_CHECKING
 
@@ -8,7 +8,7 @@ from tank_cli.cluster.options import controller_options
 from tank_cli.shell.exit_codes import CliError, ExitCode
 from tank_cli.shell.figures import count_text, plural
 from tank_cli.shell.output import note, print_facts, print_gap, print_json, print_table, warn
-from tank_cli.shell.session import Session, offline_options
+from tank_cli.shell.session import CommandSession, offline_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 @click.command()
 @controller_options
 @offline_options
-def status(session: Session, controllers: "Controllers") -> None:
-    """Show at a glance how the cluster is."""
+def status(session: CommandSession, controllers: "Controllers") -> None:
+    """Show the state and the problems of the cluster."""
     from tank_cli.cluster import advice, report
     from tank_cli.shell.broker_reports import ask_brokers
     from tank_controller.leader import report as api_report
@@ -79,7 +79,7 @@ def status(session: Session, controllers: "Controllers") -> None:
 
 
 def _rows_of(controllers: "Controllers", only: "pb.PartitionTrouble") -> "list[Row]":
-    """The first few in this trouble."""
+    """The first few partitions in this trouble."""
     from tank_controller.leader import report as api_report
 
     return list(api_report.rows(controllers.partitions(only=only, limit=api_report.SHOWN)))
@@ -114,8 +114,8 @@ def _advise(found: "Iterable[Advice]") -> None:
 @click.command()
 @controller_options
 @offline_options
-def brokers(session: Session, controllers: "Controllers") -> None:
-    """List the brokers: which live, and what they hold."""
+def brokers(session: CommandSession, controllers: "Controllers") -> None:
+    """List the brokers: which are alive, and how much each holds."""
     from tank_cli.cluster import report
     from tank_controller.leader import report as api_report
 
@@ -131,7 +131,7 @@ def brokers(session: Session, controllers: "Controllers") -> None:
 @click.command()
 @controller_options
 @offline_options
-def topics(session: Session, controllers: "Controllers") -> None:
+def topics(session: CommandSession, controllers: "Controllers") -> None:
     """List the topics: how many of their partitions are in trouble."""
     from tank_cli.cluster import report
     from tank_controller.leader import report as api_report
@@ -146,24 +146,26 @@ def topics(session: Session, controllers: "Controllers") -> None:
 
 
 @click.command()
-@click.option("--topic", metavar="NAME", multiple=True, help="Of these topics alone; may be repeated.")
-@click.option("--under-replicated", is_flag=True, help="Only those that miss a replica in sync.")
-@click.option("--leaderless", is_flag=True, help="Only those that nobody leads.")
-@click.option("--lossy", is_flag=True, help="Only those of which acknowledged messages may be lost.")
+@click.option(
+    "--topic", metavar="NAME", multiple=True, help="Only partitions of this topic; may be repeated."
+)
+@click.option("--under-replicated", is_flag=True, help="Only partitions with a replica out of sync.")
+@click.option("--leaderless", is_flag=True, help="Only partitions without a leader.")
+@click.option("--lossy", is_flag=True, help="Only partitions that may have lost acknowledged messages.")
 @controller_options
 @offline_options
 def partitions(
-    session: Session,
+    session: CommandSession,
     controllers: "Controllers",
     topic: tuple[str, ...],
     under_replicated: bool,
     leaderless: bool,
     lossy: bool,
 ) -> None:
-    """Show who leads each partition, who is in sync, and what is the matter.
+    """Show each partition's leader, in-sync replicas and problems.
 
     \b
-    ELIGIBLE  out of sync, but nothing was acknowledged without them: they may be elected.
+    ELIGIBLE  replicas out of sync without which nothing was acknowledged: they may be elected.
     LOSSY     elections that may have lost acknowledged messages.
     """
     from tank_cli.cluster import report

@@ -2,4 +2,5 @@
 
 - `commands`: dump and verify
 - `reader`, `names`: partitions, batches and faults; topics' names
+- `contents`: the messages in batches of either format
 """

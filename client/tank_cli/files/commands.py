@@ -1,14 +1,15 @@
-"""`tank log dump|verify`: a data folder looked into without a broker."""
+"""`tank log dump|verify`: inspects a data folder without a broker."""
 
 import json
 from pathlib import Path
 
 import click
 
+from tank_cli.files.contents import StoredMessage, messages_in
 from tank_cli.files.reader import (
-    Batch,
     PartitionFolder,
-    Verdict,
+    StoredBatch,
+    VerifiedPartition,
     find_partitions,
     read_batches,
     read_checkpoint,
@@ -21,13 +22,10 @@ from tank_cli.shell.lazy import LazyGroup
 from tank_cli.shell.nearest import did_you_mean
 from tank_cli.shell.output import Json, done, print_json, print_table
 from tank_cli.shell.positions import MAX_PARTITION
-from tank_cli.shell.progress import Progress, progress
+from tank_cli.shell.progress import TransferProgress, progress
 from tank_cli.shell.render import json_content
-from tank_cli.shell.session import Session, offline_options
-from tank_node.log.checkpoint import Entry
-from tank_node.log.record import FORMAT_TANK, MARKER
-from tank_protos import bundle
-from tank_protos.wire import varint
+from tank_cli.shell.session import CommandSession, offline_options
+from tank_node.log.checkpoint import CheckpointEntry
 from tank_protos.wire.errors import WireError
 
 SHOWN_PROBLEMS = 20  # of a partition; a broken disk has thousands
@@ -41,7 +39,7 @@ PARTITION = click.option(
 
 @click.group(cls=LazyGroup)
 def log() -> None:
-    """Look into a data folder without a broker.
+    """Inspect a data folder without a broker.
 
     Nothing is changed. FOLDER is what `tank serve` calls --data, or the folder of one partition in it.
     """
@@ -54,12 +52,12 @@ def log() -> None:
 @click.option("--contents", is_flag=True, help="Unpack and decode all batches, as their readers do; slower.")
 @offline_options
 def verify_folder(
-    session: Session, folder: Path, topic: str | None, partition: int | None, contents: bool
+    session: CommandSession, folder: Path, topic: str | None, partition: int | None, contents: bool
 ) -> None:
     """Read everything and check it against its checksums.
 
     Ends with exit code 8 when something is damaged. Bytes of a write that a crash left unfinished are no
-    damage: nobody was told that they were stored, and the next start cuts them. Best without a broker on the
+    damage: they were never acknowledged, and the next start cuts them. Best without a broker on the
     folder: files that are being replaced at this moment can look damaged.
     """
     partitions = choose(folder, topic, partition)
@@ -94,7 +92,7 @@ def verify_folder(
 
 
 def choose(folder: Path, topic: str | None, partition: int | None) -> list[PartitionFolder]:
-    """The partitions that were asked for; an error when there is none."""
+    """The requested partitions. Raises an error when there is none."""
     found = find_partitions(folder)
     if topic is not None:
         names = {each.topic for each in found}
@@ -109,9 +107,11 @@ def choose(folder: Path, topic: str | None, partition: int | None) -> list[Parti
     return found
 
 
-def verified(folder: PartitionFolder, entry: Entry | None, shown: Progress, *, contents: bool) -> Verdict:
-    """One partition, with progress."""
-    verdict = Verdict()
+def verified(
+    folder: PartitionFolder, entry: CheckpointEntry | None, shown: TransferProgress, *, contents: bool
+) -> VerifiedPartition:
+    """Verifies one partition, and shows the progress."""
+    verdict = VerifiedPartition()
     seen = 0
     for size, verdict in verify(folder, entry, contents=contents):
         shown.advance(verdict.messages - seen, size)
@@ -119,8 +119,8 @@ def verified(folder: PartitionFolder, entry: Entry | None, shown: Progress, *, c
     return verdict
 
 
-def state_of(folder: PartitionFolder, verdict: Verdict) -> str:
-    """One word, or a few."""
+def state_of(folder: PartitionFolder, verdict: VerifiedPartition) -> str:
+    """The partition's state in a word or a few."""
     if verdict.problems:
         return "DAMAGED"
     if folder.stray:
@@ -130,8 +130,8 @@ def state_of(folder: PartitionFolder, verdict: Verdict) -> str:
     return "ok"
 
 
-def verdict_row(folder: PartitionFolder, verdict: Verdict) -> list[str]:
-    """A line of `tank log verify`."""
+def verdict_row(folder: PartitionFolder, verdict: VerifiedPartition) -> list[str]:
+    """The row of a partition in `tank log verify`."""
     return [
         folder.place,
         count_text(verdict.segments),
@@ -144,7 +144,7 @@ def verdict_row(folder: PartitionFolder, verdict: Verdict) -> list[str]:
     ]
 
 
-def verdict_json(folder: PartitionFolder, verdict: Verdict) -> dict[str, Json]:
+def verdict_json(folder: PartitionFolder, verdict: VerifiedPartition) -> dict[str, Json]:
     """A partition of `tank log verify --output json`."""
     return {
         "topic": folder.topic,
@@ -172,7 +172,7 @@ def verdict_json(folder: PartitionFolder, verdict: Verdict) -> dict[str, Json]:
 @click.option("--messages", "-m", is_flag=True, help="Show the messages, too.")
 @offline_options
 def dump_folder(
-    session: Session,
+    session: CommandSession,
     folder: Path,
     topic: str | None,
     partition: int | None,
@@ -194,9 +194,14 @@ def dump_folder(
 
 
 def show_batch(
-    session: Session, folder: PartitionFolder, batch: Batch, messages: bool, begin: int, until: int
+    session: CommandSession,
+    folder: PartitionFolder,
+    batch: StoredBatch,
+    messages: bool,
+    begin: int,
+    until: int,
 ) -> None:
-    """One batch, for a person or a program."""
+    """Prints one batch, as text or JSON."""
     contents = messages_of(batch, begin, until) if messages else []
     if session.as_json:
         body = batch_json(folder, batch)
@@ -206,14 +211,11 @@ def show_batch(
         return
     click.echo(batch_line(batch))
     for each in contents:
-        key = "" if each.key is None else f"{safe_text(each.key)}: "
-        click.echo(
-            f"    {each.sequence_number}  {time_text(each.timestamp_ms)}  {key}{safe_text(each.value)}"
-        )
+        click.echo(message_line(each))
 
 
-def batch_line(batch: Batch) -> str:
-    """A batch for a person."""
+def batch_line(batch: StoredBatch) -> str:
+    """A batch as a line of text."""
     record = batch.record
     parts = [
         f"{record.first}-{record.last}",
@@ -229,7 +231,7 @@ def batch_line(batch: Batch) -> str:
     return "  " + "  ".join(parts) + problem
 
 
-def batch_json(folder: PartitionFolder, batch: Batch) -> dict[str, Json]:
+def batch_json(folder: PartitionFolder, batch: StoredBatch) -> dict[str, Json]:
     """A line of `tank log dump --output json`; `problem` null when the batch is whole."""
     record = batch.record
     return {
@@ -255,23 +257,38 @@ def batch_json(folder: PartitionFolder, batch: Batch) -> dict[str, Json]:
     }
 
 
-def messages_of(batch: Batch, begin: int, until: int) -> list[bundle.Message]:
+def messages_of(batch: StoredBatch, begin: int, until: int) -> list[StoredMessage]:
     """A batch's messages between two numbers; none of a damaged one."""
-    if batch.problem or batch.record.format != FORMAT_TANK or batch.record.flags & MARKER:
+    if batch.problem:
         return []
-    _, start = varint.read(batch.content, 0)
     try:
-        decoded = bundle.decode(batch.content[start:], batch.record.first)
+        decoded = messages_in(batch.record, batch.content)
     except WireError:
         return []
-    return [each for each in decoded if begin <= each.sequence_number <= until]
+    return [each for each in decoded if begin <= each.number <= until]
 
 
-def message_json(message: bundle.Message) -> dict[str, Json]:
-    """A message of `tank log dump --messages --output json`."""
+def message_line(message: StoredMessage) -> str:
+    """A message as a line of text, below its batch."""
+    time = time_text(message.timestamp_ms) if message.timestamp_ms >= 0 else "no time"
+    key = "" if message.key is None else f"{safe_text(message.key)}: "
+    value = "null" if message.value is None else safe_text(message.value)
+    headers = "".join(
+        f"  [{safe_text(name)}={'null' if content is None else safe_text(content)}]"
+        for name, content in message.headers
+    )
+    return f"    {message.number}  {time}  {key}{value}{headers}"
+
+
+def message_json(message: StoredMessage) -> dict[str, Json]:
+    """A message of `tank log dump --messages --output json`. A message without headers has no such field."""
+    headers: list[Json] = [
+        {**json_content("key", name), **json_content("value", content)} for name, content in message.headers
+    ]
     return {
-        "number": message.sequence_number,
+        "number": message.number,
         "timestamp_ms": message.timestamp_ms,
         **json_content("key", message.key),
         **json_content("value", message.value),
+        **({"headers": headers} if headers else {}),
     }

@@ -14,7 +14,9 @@ LOG_FOLDER = "controller"
 
 
 def topic_names(data: Path) -> dict[int, str]:
-    """Empty where the metadata is missing or can't be read: then topics are shown by their ids."""
+    """The names by id; empty when the metadata is missing or can't be read, and then topics are shown by
+    their ids.
+    """
     try:
         state = read_state(data)
     except (OSError, ValueError, JournalError, SnapshotError, UnknownEntryError):
@@ -23,7 +25,7 @@ def topic_names(data: Path) -> dict[int, str]:
 
 
 def read_state(data: Path) -> ClusterState:
-    """What the newest snapshot and the committed entries behind it add up to."""
+    """Returns the state of the newest snapshot and the committed entries behind it."""
     folder = data / LOG_FOLDER
     folder.stat()
     state = ClusterState()

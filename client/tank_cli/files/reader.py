@@ -1,7 +1,7 @@
 """A data folder read without a broker and without changing a byte: its partitions, batches and faults.
 
-It reads what `tank_node.log` writes: `<base>.log` with batches, `<base>.index` with a record for each, one
-`checkpoint`. A broker may be running on the folder: what it writes meanwhile may or may not be seen.
+It reads the files of `tank_node.log`: `<base>.log` with batches, `<base>.index` with a record for each, one
+`checkpoint`. A broker may be running on the folder: its writes meanwhile may be seen or not.
 """
 
 import contextlib
@@ -11,22 +11,13 @@ from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
+from tank_cli.files.contents import malformed, messages_in
 from tank_cli.shell.exit_codes import CliError, ExitCode
 from tank_node.log import checkpoint
-from tank_node.log.checkpoint import Checkpoint, Entry
-from tank_node.log.record import (
-    FORMAT_TANK,
-    MARKER,
-    RECORD_BYTES,
-    REWRITTEN,
-    Record,
-    checksum,
-    read_record,
-)
-from tank_node.log.segment import INDEX
-from tank_node.log.swap import DELETED
-from tank_protos import bundle
-from tank_protos.wire import varint
+from tank_node.log.checkpoint import Checkpoint, CheckpointEntry
+from tank_node.segment.record import RECORD_BYTES, REWRITTEN, Record, checksum, read_record
+from tank_node.segment.segment import INDEX
+from tank_node.segment.swap import DELETED
 from tank_protos.wire.errors import WireError
 
 INDEX_READ_RECORDS = 4096
@@ -35,7 +26,7 @@ STRAY = ".stray-"
 
 @dataclass(slots=True, frozen=True)
 class PartitionFolder:
-    """The files of one partition. `topic`: its name, or `#id` where the metadata don't tell."""
+    """The files of one partition. `topic`: its name, or `#id` when the metadata doesn't have it."""
 
     path: Path
     topic: str
@@ -45,12 +36,12 @@ class PartitionFolder:
 
     @property
     def place(self) -> str:
-        """For people: topic/partition."""
+        """The partition as text: topic/partition."""
         return f"{self.topic}/{self.partition}"
 
 
 @dataclass(slots=True, frozen=True)
-class Batch:
+class StoredBatch:
     """One record and the bytes it points to; `problem` is empty when they belong together."""
 
     segment: str
@@ -60,10 +51,9 @@ class Batch:
 
 
 @dataclass(slots=True)
-class Verdict:
-    """What reading a whole partition found. `unfinished_bytes`: at the end, without a whole record:
-    nobody was
-    told of them, and the next start cuts them.
+class VerifiedPartition:
+    """The findings of reading a whole partition. `unfinished_bytes`: bytes at the end without a whole record,
+    which were never acknowledged, and which the next start cuts.
     """
 
     segments: int = 0
@@ -131,7 +121,7 @@ def segment_bases(folder: Path) -> list[int]:
     return sorted(int(stem) for stem in stems if len(stem) == 20 and stem.isdecimal())
 
 
-def read_batches(folder: PartitionFolder, base: int) -> Iterator[Batch]:
+def read_batches(folder: PartitionFolder, base: int) -> Iterator[StoredBatch]:
     """A segment's batches, each checked against its record and the record before it. Stops where the log file
     ends; a missing file is as an empty one.
     """
@@ -144,12 +134,12 @@ def read_batches(folder: PartitionFolder, base: int) -> Iterator[Batch]:
             for offset in range(0, len(records) - RECORD_BYTES + 1, RECORD_BYTES):
                 record = read_record(records, offset)
                 content = log.read(record.position, record.length)
-                yield Batch(name, record, content, problem_of(record, content, last, position))
+                yield StoredBatch(name, record, content, problem_of(record, content, last, position))
                 last, position = max(last, record.last), record.end
 
 
 def problem_of(record: Record, content: memoryview, last: int, position: int) -> str:
-    """Why a record and its bytes are not what was written; empty when they are."""
+    """How a record and its bytes differ from those that were written; empty when they do not."""
     if len(content) < record.length:
         return f"the log ends inside it: {len(content)} bytes of {record.length} are there"
     if checksum(content, record) != record.crc:
@@ -158,24 +148,13 @@ def problem_of(record: Record, content: memoryview, last: int, position: int) ->
         return f"its number is not above {last}, the one before it"
     if record.position != position:
         return f"it lies at byte {record.position}, and {position} was expected"
-    if record.format == FORMAT_TANK and not record.flags & MARKER:
-        try:
-            header = bundle.validate(content)
-        except WireError as error:
-            return f"its bundle is malformed: {error}"
-        if header.messages != record.messages:
-            return f"its bundle has {header.messages} messages, its record says {record.messages}"
-    return ""
+    return malformed(record, content)
 
 
-def unreadable(batch: Batch) -> str:
+def unreadable(batch: StoredBatch) -> str:
     """Why no reader can make messages of a batch's bytes; empty when they can."""
-    record = batch.record
-    if record.format != FORMAT_TANK or record.flags & MARKER:
-        return ""
     try:
-        _, start = varint.read(batch.content, 0)
-        bundle.decode(batch.content[start:], record.first)
+        messages_in(batch.record, batch.content)
     except WireError as error:
         return str(error)
     return ""
@@ -203,11 +182,11 @@ class LogFile:
 
 
 def verify(
-    folder: PartitionFolder, entry: Entry | None, *, contents: bool = False
-) -> Iterator[tuple[int, Verdict]]:
+    folder: PartitionFolder, entry: CheckpointEntry | None, *, contents: bool = False
+) -> Iterator[tuple[int, VerifiedPartition]]:
     """Reads a whole partition. Gives (bytes just read, the verdict so far), the same verdict each time.
     `contents`: batches are unpacked and decoded, too, as a reader does."""
-    verdict = Verdict()
+    verdict = VerifiedPartition()
     bases = segment_bases(folder.path)
     ends_before = 0  # where the segment before must end at its name's word; 0: it was rewritten, or is empty
     is_apart = False
@@ -231,18 +210,18 @@ def verify(
             ends_before = 0 if record.flags & REWRITTEN else record.last
             yield record.length, verdict
         check_files(folder, base, end, verdict, is_last=place == len(bases) - 1)
-    # An empty segment at the end is named by it: compaction, or mending, took what was before.
+    # An empty segment at the end is named by it: compaction, or mending, took the messages before it.
     end = max(verdict.last, bases[-1] - 1) if bases and not is_apart else verdict.last
     if entry is not None and end < entry.recovery_point:
         verdict.problems.append(f"it ends at {end}, though messages up to {entry.recovery_point} were stored")
     yield 0, verdict
 
 
-def count(verdict: Verdict, batch: Batch) -> None:
+def count(verdict: VerifiedPartition, batch: StoredBatch) -> None:
     """Adds a batch, or its problem."""
     record = batch.record
     if record.first <= verdict.last and not batch.problem:
-        batch = Batch(batch.segment, record, batch.content, f"its number is not above {verdict.last}")
+        batch = StoredBatch(batch.segment, record, batch.content, f"its number is not above {verdict.last}")
     if batch.problem:
         place = f"segment {batch.segment}, batch {record.first} to {record.last}"
         verdict.problems.append(f"{place}: {batch.problem}")
@@ -254,8 +233,10 @@ def count(verdict: Verdict, batch: Batch) -> None:
     verdict.size_bytes += record.length
 
 
-def check_files(folder: PartitionFolder, base: int, end: int, verdict: Verdict, *, is_last: bool) -> None:
-    """What the files hold beyond whole batches: an unfinished write at the log's end, a fault elsewhere."""
+def check_files(
+    folder: PartitionFolder, base: int, end: int, verdict: VerifiedPartition, *, is_last: bool
+) -> None:
+    """Checks the bytes beyond whole batches: an unfinished write at the log's end, a fault elsewhere."""
     sizes = []
     for suffix in ("log", "index"):
         try:

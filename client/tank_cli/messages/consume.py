@@ -16,9 +16,9 @@ from tank_cli.shell import render
 from tank_cli.shell.broker_watch import BrokerWatch
 from tank_cli.shell.complete import complete_topics
 from tank_cli.shell.output import note, warn
-from tank_cli.shell.positions import At, PartitionsType, Position, PositionType
+from tank_cli.shell.positions import At, LogPosition, PartitionsType, PositionType
 from tank_cli.shell.progress import progress
-from tank_cli.shell.session import Session, shared_options
+from tank_cli.shell.session import CommandSession, shared_options
 
 if TYPE_CHECKING:
     from tank_client.consuming.batch import MessageBatch
@@ -31,7 +31,7 @@ COMMIT_EVERY_S = 5.0
 FIELDS_HELP = "Template fields: " + ", ".join(f"{{{name}}}" for name in render.FIELDS) + r"; \n and \t work."
 EXAMPLES = """\b
 tank consume flights                                everything, then end
-tank consume flights --from end --follow            what comes from now on
+tank consume flights --from end --follow            new messages only
 tank consume flights --from -10                     the last ten of each partition
 tank consume flights --from now-10min --until now
 tank consume flights --from 100 --until 199 --partition 0
@@ -49,7 +49,7 @@ tank consume flights --template '{time} {key}: {value}'
 )  # fmt: skip
 @click.option(
     "--until", type=PositionType(),
-    help="Where to stop: a sequence number (shown, too), end (of now), or a time (no longer shown).  "
+    help="Where to stop: a sequence number (included), end (as it is now), or a time (excluded).  "
     "[default: end; with --follow: never]",
 )  # fmt: skip
 @click.option("--follow", "-F", is_flag=True, help="At the end wait for new messages.")
@@ -63,18 +63,27 @@ tank consume flights --template '{time} {key}: {value}'
 @click.option(
     "--template", "-t", metavar="TEXT", help="A line a message, as in '{partition}:{number} {value}'."
 )
-@click.option("--key-separator", metavar="TEXT", help="Show the key, and this, before the value (text).")
-@click.option("--group", "-g", metavar="NAME", help="Commit what was shown for this consumer group.")
+@click.option(
+    "--key-separator", metavar="TEXT", help="Show the key before the value, with this text between them."
+)
+@click.option(
+    "--group",
+    "-g",
+    metavar="NAME",
+    help="Commit the positions behind the shown messages for this consumer group.",
+)
 @click.option(
     "--skip-damaged", is_flag=True, help="Go on behind a bundle that cannot be read, with a warning."
 )
-@click.option("--no-commit", is_flag=True, help="With --group: begin at its positions, but leave them.")
+@click.option(
+    "--no-commit", is_flag=True, help="With --group: begin at the group's positions, but commit nothing."
+)
 @shared_options
 def consume(
-    session: Session,
+    session: CommandSession,
     topic: str,
-    begin: Position | None,
-    until: Position | None,
+    begin: LogPosition | None,
+    until: LogPosition | None,
     follow: bool,
     count: int | None,
     partitions: tuple[int, ...] | None,
@@ -87,10 +96,10 @@ def consume(
 ) -> None:
     """Read the messages of TOPIC.
 
-    Text shows signs that a terminal would obey as \\xNN; into a pipe or file go the bytes as they are.
+    On a terminal, text shows control characters as \\xNN; a pipe or a file gets the bytes unchanged.
     """
     if begin is None:
-        begin = Position(At.COMMITTED if group else At.FIRST)
+        begin = LogPosition(At.COMMITTED if group else At.FIRST)
     if begin.at is At.COMMITTED and group is None:
         raise click.UsageError("--from committed needs --group NAME.")
     if no_commit and group is None:
@@ -115,7 +124,7 @@ def consume(
 
 
 def choose_renderer(form: str, template: str | None, key_separator: str | None) -> render.Renderer:
-    """What turns messages into bytes; options that don't go together are a usage error."""
+    """The renderer that the options choose. Raises a usage error for options that don't go together."""
     if template is not None and form != "template":
         raise click.UsageError(f"--template doesn't go with --format {form}.")
     if key_separator is not None and form != "text":
@@ -142,7 +151,7 @@ def show(
     group: str | None,
     watch: BrokerWatch,
 ) -> int:
-    """Reads, cuts, writes, and commits what was written. Returns how many messages were shown."""
+    """Reads, cuts and writes messages, and commits them once written. Returns how many were shown."""
     cutter = Cutter(plan.live(), count)
     ledger = Ledger(client, topic, group)
     out = sys.stdout.buffer
@@ -172,7 +181,7 @@ def show(
 def batches(
     client: "Client", topic: str, plan: Plan, cutter: Cutter, follow: bool
 ) -> "Iterator[MessageBatch | None]":
-    """What the consumer hands out until the cutter has enough; None from time to time while nothing comes."""
+    """Yields the consumer's batches until the cutter has enough; None from time to time while none comes."""
     live = plan.live()
     if not live:
         return
@@ -195,14 +204,14 @@ def batches(
 
 
 def plan_size(plan: Plan, count: int | None) -> int:
-    """How many messages there are to show, at most."""
+    """The greatest number of messages that the command may show."""
     spans = plan.live().values()
     size = sum(span.last - span.start + 1 for span in spans)
     return size if count is None else min(size, count)
 
 
 def writes_a_file() -> bool:
-    """Whether stdout is a file: only then does talk about progress disturb nobody."""
+    """Whether stdout is a file: then a progress line on stderr disturbs no output."""
     try:
         return stat.S_ISREG(os.fstat(sys.stdout.fileno()).st_mode)
     except (OSError, ValueError):
@@ -210,7 +219,7 @@ def writes_a_file() -> bool:
 
 
 class Ledger:
-    """Commits positions for a group, now and then and at the end; nothing without a group."""
+    """Commits positions for a group, from time to time and at the end; does nothing without a group."""
 
     def __init__(self, client: "Client", topic: str, group: str | None) -> None:
         self._client = client
@@ -220,8 +229,8 @@ class Ledger:
         self._next = time.monotonic() + COMMIT_EVERY_S
 
     def due(self, positions: dict[int, int]) -> None:
-        """Commits when it is time to; what was written before is flushed first, so that nothing unseen is
-        committed.
+        """Commits when the last commit is old enough. The output is flushed first, so that only shown
+        messages are committed.
         """
         if self._group is not None and time.monotonic() >= self._next:
             sys.stdout.buffer.flush()
@@ -229,7 +238,7 @@ class Ledger:
             self._next = time.monotonic() + COMMIT_EVERY_S
 
     def commit(self, positions: dict[int, int]) -> None:
-        """Commits what changed."""
+        """Commits the positions that have changed."""
         news = {
             (self._topic, partition): number
             for partition, number in positions.items()

@@ -1,14 +1,14 @@
-"""Cuts what the consumer hands out down to what was asked for. Pure: batches in, columns out."""
+"""Selects the requested messages from the consumer's batches. Pure: batches in, columns out."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import Protocol
 
 from tank_cli.messages.consume_plan import ENDLESS, Span
-from tank_cli.shell.render import Columns
+from tank_cli.shell.render import MessageColumns
 
 
-class Batch(Protocol):
+class CutBatch(Protocol):
     """The part of `tank_client.consuming.batch.MessageBatch` that is used here."""
 
     @property
@@ -26,9 +26,10 @@ class Batch(Protocol):
 
 
 class Cutter:
-    """Knows the spans and how many messages are still wanted; `finished` when there is nothing more to show.
+    """Selects messages by the plan's spans and the number still wanted; `finished` when nothing more is to be
+    shown.
 
-    `positions`: the next number of each partition behind what was given out, for committing.
+    `positions`: the next number of each partition behind the messages handed on, for committing.
     """
 
     def __init__(self, spans: dict[int, Span], count: int | None) -> None:
@@ -42,8 +43,8 @@ class Cutter:
         """Whether every partition is at its end, or enough was given."""
         return not self._spans or self._wanted == 0
 
-    def cut(self, batch: Batch) -> Columns | None:
-        """The batch's messages that are to be shown; None when there are none."""
+    def cut(self, batch: CutBatch) -> MessageColumns | None:
+        """The batch's messages to show; None when there are none."""
         span = self._spans.get(batch.partition)
         if span is None or self._wanted == 0:
             return None
@@ -67,7 +68,7 @@ class Cutter:
         self._wanted -= end - begin
         self.given += end - begin
         self.positions[batch.partition] = numbers[end - 1] + 1
-        return Columns(
+        return MessageColumns(
             batch.topic,
             batch.partition,
             numbers[begin:end],
@@ -78,7 +79,7 @@ class Cutter:
 
 
 def first_at(timestamps_ms: Sequence[int], time_ms: int, begin: int, end: int) -> int:
-    """The first place from `begin` on whose time is at or after `time_ms`; `end` when there is none.
-    Times need not rise.
+    """The first index from `begin` on whose time is at or after `time_ms`; `end` when there is none. Times
+    need not rise.
     """
     return next((place for place in range(begin, end) if timestamps_ms[place] >= time_ms), max(begin, end))

@@ -1,11 +1,11 @@
-"""Where `tank consume` begins and ends in each partition, worked out before the first message is read."""
+"""Computes where `tank consume` begins and ends in each partition, before the first message is read."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tank_cli.shell.exit_codes import CliError, ExitCode
-from tank_cli.shell.positions import At, Position
+from tank_cli.shell.positions import At, LogPosition
 
 if TYPE_CHECKING:
     from tank_client.model import CommittedPosition, Ends
@@ -16,13 +16,12 @@ ENDLESS = 2**64 - 1
 
 @dataclass(slots=True)
 class Span:
-    """What is to be read of one partition.
+    """The messages to read of one partition.
 
     `start`: the first number asked of the broker. `skip_below`: numbers below are read and not shown (the
-    number asked
-    for is not there yet). `from_ms`: messages before the first at or after this time are not shown. `last`:
-    the last
-    number shown. `until_ms`: the first message at or after this time, from number `until_from` on, ends it.
+    number asked for is not there yet). `from_ms`: messages before the first at or after this time are not
+    shown. `last`: the last number shown. `until_ms`: the first message at or after this time, from number
+    `until_from` on, ends it.
     """
 
     start: int
@@ -35,7 +34,7 @@ class Span:
 
 @dataclass(slots=True, frozen=True)
 class Plan:
-    """The spans by partition, and what the person should know beforehand."""
+    """The spans by partition, and warnings for the user."""
 
     spans: dict[int, Span]
     warnings: tuple[str, ...] = ()
@@ -51,13 +50,13 @@ def make_plan(
     client: "Client",
     topic: str,
     partitions: Iterable[int],
-    begin: Position,
-    until: Position | None,
+    begin: LogPosition,
+    until: LogPosition | None,
     group: str | None,
     follow: bool,
 ) -> Plan:
-    """Asks the broker what it takes to know where to begin and end. Without `follow` the ends of now are
-    the end.
+    """Makes the plan; asks the broker for ends, times and positions. Without `follow` spans end at the
+    present ends.
     """
     ends = client.admin.ends(topic, partitions)
     committed: Mapping[tuple[str, int], CommittedPosition] = {}
@@ -91,9 +90,9 @@ def make_plan(
 
 
 def starting_span(
-    place: str, begin: Position, reach: "Ends", committed: int | None
+    place: str, begin: LogPosition, reach: "Ends", committed: int | None
 ) -> tuple[Span, str | None]:
-    """Where one partition begins, and a warning when what was asked for has expired."""
+    """Returns the span of one partition, and a warning when the number asked for has expired."""
     first, end = max(reach.first_available, 1), reach.high_water_mark + 1
     wanted = first
     if begin.at is At.END:
@@ -110,9 +109,7 @@ def starting_span(
 
 
 def require_some(topic: str, number: int, ends: Mapping[int, "Ends"]) -> None:
-    """Nobody waits for new messages, and no partition reaches as far as the number: that is a mistake to
-    be told.
-    """
+    """Raises CliError when the number is above the end of every partition."""
     reaches = max((reach.high_water_mark for reach in ends.values()), default=0)
     if number > reaches + 1:
         raise CliError(

@@ -11,7 +11,7 @@ from tank_cli.shell.exit_codes import CliError, ExitCode
 from tank_cli.shell.figures import count_text, time_text
 from tank_cli.shell.nearest import did_you_mean
 from tank_cli.shell.output import Json, done, print_json, print_table
-from tank_cli.shell.session import Session, shared_options
+from tank_cli.shell.session import CommandSession, shared_options
 
 if TYPE_CHECKING:
     from tank_client.sync import Client
@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, frozen=True)
 class Behind:
-    """A group in a partition. `position`: the next number it reads; `expired`: messages that it can no
-    longer read.
-    """
+    """A group's progress in a partition. `position`: the next number that it reads."""
 
     group: str
     topic: str
@@ -38,7 +36,7 @@ class Behind:
 
     @property
     def expired(self) -> int:
-        """Messages behind which the log now begins and that the group has not read."""
+        """Messages that the group has not read, and that were deleted from the log."""
         return max(0, self.first_available - max(self.position, 1))
 
 
@@ -49,7 +47,7 @@ class Behind:
     help="Only this topic; may be repeated.",
 )  # fmt: skip
 @shared_options
-def lag(session: Session, groups: tuple[str, ...], topics: tuple[str, ...]) -> None:
+def lag(session: CommandSession, groups: tuple[str, ...], topics: tuple[str, ...]) -> None:
     """Show how far consumer groups are behind.
 
     Lag is the number of messages between the position that the group has committed and the partition's end.
@@ -99,7 +97,7 @@ def behind(client: "Client", groups: Iterable[str], topics: Iterable[str]) -> li
 
 
 def table_row(row: Behind) -> list[str]:
-    """A line of `tank lag`."""
+    """The row of `tank lag`'s table."""
     return [
         row.group,
         row.topic,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 import click
 
 from tank_cli.messages import produce_input
-from tank_cli.messages.produce_input import Record, Source
+from tank_cli.messages.produce_input import InputMessage, InputSource
 from tank_cli.messages.produce_send import Sent, send_all
 from tank_cli.shell.broker_watch import BrokerWatch
 from tank_cli.shell.complete import complete_topics
@@ -18,7 +18,7 @@ from tank_cli.shell.figures import bytes_text, plural, seconds_text
 from tank_cli.shell.output import Json, done, note, print_json
 from tank_cli.shell.positions import MAX_PARTITION, DurationType, SizeType
 from tank_cli.shell.progress import progress
-from tank_cli.shell.session import Session, shared_options
+from tank_cli.shell.session import CommandSession, shared_options
 
 if TYPE_CHECKING:
     from tank_client.settings import ProducerSettings
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 STDIN = "-"
 SLICES_A_SECOND = (
-    20  # --rate sends this many times a second: smooth enough to watch, rare enough to sleep between
+    20  # how often --rate sends in a second: smooth enough to watch, with time to sleep in between
 )
 
 
 @dataclass(slots=True, frozen=True)
-class Reading:
+class InputFormat:
     """How the input is read."""
 
     format: str
@@ -84,9 +84,7 @@ def produce_options(function: Callable[..., None]) -> Callable[..., None]:
                 "`consume --format json` prints them. file: each file is one message.",
             ),
             click.option("--key", "-k", metavar="KEY", help="The key of all messages."),
-            click.option(
-                "--key-separator", metavar="TEXT", help="What stands between key and value in a line."
-            ),
+            click.option("--key-separator", metavar="TEXT", help="The text between key and value in a line."),
             click.option("--key-field", metavar="NAME", help="The JSON field that is the key."),
             click.option(
                 "--timestamp-field",
@@ -111,7 +109,7 @@ def produce_options(function: Callable[..., None]) -> Callable[..., None]:
                 type=click.Choice(["auto", "snappy", "none"]),
                 default="auto",
                 show_default=True,
-                help="auto: bundles that are worth it.",
+                help="auto: only bundles that shrink by it.",
             ),
             click.option("--acks", type=click.IntRange(0, 255), default=0, metavar="N", help=ACKS_HELP),
             click.option(
@@ -137,7 +135,7 @@ ACKS_HELP = (
 @produce_options
 @shared_options
 def produce(
-    session: Session,
+    session: CommandSession,
     topic: str,
     files: tuple[str, ...],
     texts: tuple[str, ...],
@@ -162,7 +160,9 @@ def produce(
     tank produce flights flights.jsonl --format json --key-field carrier
     tail -F app.log | tank produce logs --key app1
     """
-    reading = Reading(form, None if key is None else key.encode(), key_separator, key_field, timestamp_field)
+    reading = InputFormat(
+        form, None if key is None else key.encode(), key_separator, key_field, timestamp_field
+    )
     reading.check()
     if texts and files:
         raise click.UsageError("Give either --message or FILEs.")
@@ -196,8 +196,8 @@ def producer_settings(
 
 
 def require_topic(client: "Client", topic: str, partition: int | None) -> None:
-    """Fails before input is read, when topic or partition isn't there. A broker that can't list its topics is
-    asked by the first message.
+    """Fails before input is read, when topic or partition isn't there. With a broker that can't list its
+    topics, the first message finds out.
     """
     from tank_client import errors
 
@@ -209,8 +209,10 @@ def require_topic(client: "Client", topic: str, partition: int | None) -> None:
         raise errors.UnknownPartition(topic, partition)
 
 
-def message_runs(texts: tuple[str, ...], files: tuple[str, ...], reading: Reading) -> Iterator[list[Record]]:
-    """Everything that is to be sent, in runs of what has arrived."""
+def message_runs(
+    texts: tuple[str, ...], files: tuple[str, ...], reading: InputFormat
+) -> Iterator[list[InputMessage]]:
+    """Yields all messages to send, in runs of those that have arrived."""
     if texts:
         parse = reading.parser()
         try:
@@ -220,14 +222,14 @@ def message_runs(texts: tuple[str, ...], files: tuple[str, ...], reading: Readin
         return
     for name in files or (STDIN,):
         if name == STDIN:
-            yield from source_runs(cast(Source, sys.stdin.buffer), "stdin", reading)
+            yield from source_runs(cast(InputSource, sys.stdin.buffer), "stdin", reading)
         else:
             with open_input(name) as source:
-                yield from source_runs(cast(Source, source), name, reading)
+                yield from source_runs(cast(InputSource, source), name, reading)
 
 
 def open_input(name: str) -> BinaryIO:
-    """A file to read; CliError when it can't be."""
+    """Opens a file to read. Raises CliError when it can't."""
     try:
         return open(name, "rb")
     except OSError as error:
@@ -235,7 +237,7 @@ def open_input(name: str) -> BinaryIO:
         raise CliError(f"{name} can't be read: {error.strerror}.", code) from error
 
 
-def source_runs(source: Source, name: str, reading: Reading) -> Iterator[list[Record]]:
+def source_runs(source: InputSource, name: str, reading: InputFormat) -> Iterator[list[InputMessage]]:
     """One input's records."""
     if reading.format == "file":
         yield [produce_input.file_record(source, name, reading.key)]
@@ -243,8 +245,8 @@ def source_runs(source: Source, name: str, reading: Reading) -> Iterator[list[Re
         yield from produce_input.parsed_runs(source, name, reading.parser())
 
 
-def paced(runs: Iterator[list[Record]], rate: float | None) -> Iterator[list[Record]]:
-    """The same, no faster than `rate` records a second."""
+def paced(runs: Iterator[list[InputMessage]], rate: float | None) -> Iterator[list[InputMessage]]:
+    """The same runs, delayed so that at most `rate` records come in a second."""
     if rate is None:
         yield from runs
         return
@@ -259,9 +261,11 @@ def paced(runs: Iterator[list[Record]], rate: float | None) -> Iterator[list[Rec
 
 
 def report(
-    session: Session, topic: str, partition: int | None, sent: Sent, seconds: float, quiet: bool
+    session: CommandSession, topic: str, partition: int | None, sent: Sent, seconds: float, quiet: bool
 ) -> None:
-    """The closing line. Numbers are told for one partition only: across several they mean nothing."""
+    """Prints the closing line. It gives message numbers only for a single partition: across several they mean
+    nothing.
+    """
     numbers: dict[str, Json] = {}
     if partition is not None and sent.first is not None:
         numbers = {"first": sent.first, "last": sent.last}

@@ -1,8 +1,6 @@
-"""What `tank produce` reads: lines, JSON lines, messages as `consume` prints them, or whole files.
+"""The input of `tank produce`: lines, JSON lines, messages as `consume` prints them, or whole files.
 
-Input is read as it comes: what has arrived is handed on at once, so that a slow pipe has no delay and a
-fast one
-large batches.
+Messages are handed on as they arrive, so that a slow pipe has no delay and a fast one large batches.
 """
 
 import base64
@@ -17,9 +15,7 @@ from tank_cli.shell.exit_codes import CliError
 from tank_cli.shell.figures import bytes_text
 
 READ_BYTES = 256 << 10
-MAX_MESSAGE_BYTES = (
-    64 << 20
-)  # a line or file beyond this is no message but a mistake; the broker's own limit is lower
+MAX_MESSAGE_BYTES = 64 << 20  # a longer line or file is taken for a mistake; the broker's own limit is lower
 MAX_KEY_BYTES = 255  # the key's length has one byte in a bundle
 
 
@@ -34,8 +30,8 @@ class Records:
 
 
 @dataclass(slots=True, frozen=True)
-class Record:
-    """One message to send; None: not said."""
+class InputMessage:
+    """One message to send; None: the input doesn't give the field."""
 
     value: bytes
     key: bytes | None = None
@@ -43,20 +39,21 @@ class Record:
     partition: int | None = None
 
 
-Parser = Callable[[bytes], Record]
+Parser = Callable[[bytes], InputMessage]
 
 
-class Source(Protocol):
+class InputSource(Protocol):
     """An open file or pipe: `io.BufferedReader`, `io.BytesIO`."""
 
     def read1(self, size: int, /) -> bytes:
-        """What is there, at most `size` bytes; waits only when there is nothing; empty at the end."""
+        """Returns the bytes that are there, at most `size`; waits only when there are none; empty at the
+        end."""
         ...
 
 
-def line_runs(source: Source, name: str) -> Iterator[list[bytes]]:
-    """The lines of a file or pipe without their ends, in runs of what has arrived. A last line without
-    end counts.
+def line_runs(source: InputSource, name: str) -> Iterator[list[bytes]]:
+    """Yields the lines of a file or pipe without their ends, in runs of lines that have arrived. A last line
+    without an end counts.
     """
     unfinished: list[bytes] = []  # pieces of the last line: joined once, so that a long line costs its length
     size = 0
@@ -80,14 +77,14 @@ def line_runs(source: Source, name: str) -> Iterator[list[bytes]]:
 def line_parser(key: bytes | None, key_separator: str | None) -> Parser:
     """A line is a value; with a separator, a key and a value."""
     if key_separator is None:
-        return lambda line: Record(line, key)
+        return lambda line: InputMessage(line, key)
     separator = key_separator.encode()
 
-    def parse(line: bytes) -> Record:
+    def parse(line: bytes) -> InputMessage:
         found, parted, value = line.partition(separator)
         if not parted:
             raise ValueError(f"it has no {key_separator!r} between key and value")
-        return Record(value, found or None)
+        return InputMessage(value, found or None)
 
     return parse
 
@@ -95,7 +92,7 @@ def line_parser(key: bytes | None, key_separator: str | None) -> Parser:
 def json_parser(key: bytes | None, key_field: str | None, timestamp_field: str | None) -> Parser:
     """A line is a JSON object and, as it stands, the value; key and time are taken from its fields."""
 
-    def parse(line: bytes) -> Record:
+    def parse(line: bytes) -> InputMessage:
         body = json_object(line)
         found = key
         if key_field is not None:
@@ -107,12 +104,12 @@ def json_parser(key: bytes | None, key_field: str | None, timestamp_field: str |
             if timestamp_field not in body:
                 raise ValueError(f"it has no field {timestamp_field!r} for the time")
             timestamp_ms = time_of(body[timestamp_field])
-        return Record(line, found, timestamp_ms)
+        return InputMessage(line, found, timestamp_ms)
 
     return parse
 
 
-def parse_message(line: bytes) -> Record:
+def parse_message(line: bytes) -> InputMessage:
     """A line as `tank consume --format json` prints it: key, value, timestamp_ms and partition, all but
     value optional.
     """
@@ -120,7 +117,7 @@ def parse_message(line: bytes) -> Record:
     value = content_of(body, "value")
     if value is None:
         raise ValueError("it has neither 'value' nor 'value_base64'")
-    return Record(
+    return InputMessage(
         value, content_of(body, "key"), number_of(body, "timestamp_ms"), number_of(body, "partition")
     )
 
@@ -148,13 +145,13 @@ def content_of(body: dict[str, object], name: str) -> bytes | None:
 
 
 def json_object(line: bytes) -> dict[str, object]:
-    """The object that the line is; ValueError when it is none."""
+    """Reads a line as a JSON object. Raises ValueError when it is none."""
     try:
         body = json.loads(line)
     except ValueError:
         raise ValueError("it is not JSON") from None
     if not isinstance(body, dict):
-        raise ValueError("it is JSON, but no object")
+        raise ValueError("it is JSON, but not an object")
     return body
 
 
@@ -166,7 +163,7 @@ def scalar_bytes(found: object) -> bytes | None:
 
 
 def time_of(found: object) -> int:
-    """Milliseconds of the epoch, or ISO 8601 (UTC where no zone is said)."""
+    """Milliseconds of the epoch, or ISO 8601 (UTC where it has no zone)."""
     if isinstance(found, int | float) and not isinstance(found, bool) and found >= 0:
         return int(found)
     if isinstance(found, str):
@@ -178,13 +175,13 @@ def time_of(found: object) -> int:
     raise ValueError("its time is neither ISO 8601 nor milliseconds")
 
 
-def parsed_runs(source: Source, name: str, parse: Parser) -> Iterator[list[Record]]:
+def parsed_runs(source: InputSource, name: str, parse: Parser) -> Iterator[list[InputMessage]]:
     """The records of a file's lines. A line that can't be parsed, or whose key is too long, is an error
     that says which,
     after the records before it."""
     seen = 0
     for lines in line_runs(source, name):
-        records: list[Record] = []
+        records: list[InputMessage] = []
         for line in lines:
             seen += 1
             try:
@@ -198,7 +195,7 @@ def parsed_runs(source: Source, name: str, parse: Parser) -> Iterator[list[Recor
         yield records
 
 
-def file_record(source: Source, name: str, key: bytes | None) -> Record:
+def file_record(source: InputSource, name: str, key: bytes | None) -> InputMessage:
     """A whole file as one message."""
     pieces, size = [], 0
     while piece := source.read1(READ_BYTES):
@@ -208,12 +205,12 @@ def file_record(source: Source, name: str, key: bytes | None) -> Record:
                 f"{name} is larger than {bytes_text(MAX_MESSAGE_BYTES)}: too large for one message."
             )
         pieces.append(piece)
-    return Record(b"".join(pieces), key)
+    return InputMessage(b"".join(pieces), key)
 
 
-def grouped(records: list[Record], partition: int | None) -> list[Records]:
-    """Records as columns, one run a partition; the order within a partition stays. `partition`: of all of
-    them, whatever they say.
+def grouped(records: list[InputMessage], partition: int | None) -> list[Records]:
+    """Records as columns, one run a partition; the order within a partition stays. `partition`: the partition
+    for all records, in place of their own.
     """
     runs: dict[int | None, Records] = {}
     for record in records:

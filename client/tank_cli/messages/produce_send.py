@@ -1,16 +1,16 @@
-"""Hands messages to the client's producer, and counts what the broker has stored of them."""
+"""Hands messages to the client's producer, and counts those that the broker has stored."""
 
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tank_cli.messages.produce_input import Record, Records, grouped
+from tank_cli.messages.produce_input import InputMessage, Records, grouped
 from tank_cli.shell.broker_watch import BrokerWatch
 from tank_cli.shell.exit_codes import CliError
 from tank_cli.shell.figures import count_text, plural
 from tank_cli.shell.output import note
-from tank_cli.shell.progress import Progress
+from tank_cli.shell.progress import TransferProgress
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Sent:
-    """What was handed to the producer, and what came back; the client's thread changes `stored` and what is
-    below it.
-    """
+    """The messages handed to the producer, and its answers; the client's thread changes `stored` and the
+    fields below it."""
 
     watch: BrokerWatch
     messages: int = 0
@@ -32,9 +31,13 @@ class Sent:
     pending: "set[Future[Stored]]" = field(default_factory=set)
     stored: int = 0
     numbers_known: bool = True
-    """An older broker does not tell the numbers: then what was handed over is shown as progress."""
+    """Whether the broker gives numbers of stored messages; if not, the progress shows messages handed
+    over.
+    """
     failed: BaseException | None = None
-    """The first failure. The producer's `flush` raises those alone at which nothing has looked."""
+    """The first failure. Kept because the producer's `flush` raises only failures that the program has not
+    looked at.
+    """
     first: int | None = None
     last: int | None = None
 
@@ -71,15 +74,14 @@ class Sent:
             raise self.failed
 
     def so_far(self) -> str:
-        """For one whose sending ends before all is acknowledged."""
+        """The text about messages known to be stored, for a sending that ends early."""
         if not self.numbers_known:
-            return (
-                f"{plural(self.messages, 'message')} were sent; this broker does not tell how many it stored."
-            )
+            sent = plural(self.messages, "message")
+            return f"{sent} were sent; this broker does not report how many it stored."
         return f"Known to be stored: {count_text(self.stored)} of {plural(self.messages, 'message')}."
 
-    def show(self, shown: Progress) -> None:
-        """Progress by what is stored; its bytes by the mean size of a message."""
+    def show(self, shown: TransferProgress) -> None:
+        """Shows the stored messages as progress; their bytes by the mean size of a message."""
         stored = min(self.stored, self.messages) if self.numbers_known else self.messages
         size = self.size_bytes * stored // max(self.messages, 1)
         shown.advance(stored - shown.messages, size - shown.size_bytes)
@@ -88,15 +90,14 @@ class Sent:
 def send_all(
     client: "Client",
     topic: str,
-    runs: Iterator[list[Record]],
+    runs: Iterator[list[InputMessage]],
     partition: int | None,
     settings: "ProducerSettings",
-    shown: Progress,
+    shown: TransferProgress,
     watch: BrokerWatch,
 ) -> Sent:
-    """Sends everything and waits until it is acknowledged. What was read before a fault of the input, or
-    before Ctrl-C, is sent, too; a second Ctrl-C drops it.
-    """
+    """Sends everything and waits until it is acknowledged. Messages that were read before a fault of the
+    input, or before Ctrl-C, are sent, too; a second Ctrl-C drops them."""
     from tank_client import errors
 
     sent = Sent(watch)
@@ -118,7 +119,9 @@ def send_all(
             raise
         except KeyboardInterrupt:
             if sent.pending:
-                note("Interrupted: what was read is still being sent; Ctrl-C again drops it.")
+                note(
+                    "Interrupted: the messages that were read are still being sent; Ctrl-C again drops them."
+                )
             try:
                 producer.flush()
                 sent.check()

@@ -1,4 +1,4 @@
-"""`tank status`: what the broker is and what it holds."""
+"""`tank status`: the broker's version, topics, disk and problems."""
 
 import time
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from tank_cli.messages.topic import total_bytes, total_messages
 from tank_cli.shell.broker_reports import troubles_json
 from tank_cli.shell.figures import bytes_text, count_text, is_nearly_full, plural, seconds_text, time_text
 from tank_cli.shell.output import Json, print_facts, print_gap, print_json, print_table, warn
-from tank_cli.shell.session import Session, shared_options
+from tank_cli.shell.session import CommandSession, shared_options
 
 if TYPE_CHECKING:
     from tank_client.model import BrokerDescription, BrokerReport, Features, ServerStatus, TopicDescription
@@ -22,8 +22,9 @@ SIZE_LIMITS = "_bytes"
 
 @dataclass(slots=True, frozen=True)
 class Overview:
-    """Everything that was asked for; `round_trip_s`: the fastest of three Status requests; `report` None: the
-    broker can't describe itself."""
+    """The broker's answers; `round_trip_s`: the fastest of three Status requests; `report` None: the broker
+    can't describe itself.
+    """
 
     servers: str
     status: "ServerStatus | None"
@@ -37,8 +38,8 @@ class Overview:
 @click.command()
 @click.option("--limits", is_flag=True, help="Show the broker's features and limits, too.")
 @shared_options
-def status(session: Session, limits: bool) -> None:
-    """Show what the broker is and what it holds."""
+def status(session: CommandSession, limits: bool) -> None:
+    """Show the broker's version, topics, disk and problems."""
     with session.client() as client:
         overview = ask(client, session.servers)
     if session.as_json:
@@ -65,7 +66,7 @@ def status(session: Session, limits: bool) -> None:
 
 
 def ask(client: "Client", servers: str) -> Overview:
-    """Collects it. What an older broker lacks is left out, not an error."""
+    """Collects the answers. What an older broker can't answer is left out, and is no error."""
     from tank_cli.shell.described import described
     from tank_client import errors
 
@@ -91,7 +92,7 @@ def ask(client: "Client", servers: str) -> Overview:
 
 
 def facts(overview: Overview) -> list[tuple[str, str]]:
-    """The lines for a person."""
+    """The lines of the text output."""
     features, status, report = overview.features, overview.status, overview.report
     rows = [("servers", overview.servers), ("broker", kind(features.version))]
     if report is not None and report.software_version:
@@ -143,7 +144,7 @@ def print_troubles(report: "BrokerReport") -> None:
     if free_bytes is not None and disk_bytes is not None and is_nearly_full(free_bytes, disk_bytes):
         warn(
             f"the broker's disk has {bytes_text(free_bytes)} free of {bytes_text(disk_bytes)}, "
-            "and a full one takes no messages: enlarge it, delete topics, or shorten what they keep "
+            "and a full one takes no messages: enlarge it, delete topics, or shorten their retention "
             "(`tank topic alter NAME --set log.retention.secs=1d`)"
         )
     if report.troubles:
@@ -154,7 +155,7 @@ def print_troubles(report: "BrokerReport") -> None:
         )
         warn(
             f"{plural(len(report.troubles), 'partition')} can't be used as they should: look at the broker's "
-            "disk and its log; `tank log verify` tells what a stopped broker's folder still holds."
+            "disk and its log; `tank log verify` checks the folder of a stopped broker."
         )
     if report.stray_folders:
         print_gap()
@@ -164,7 +165,7 @@ def print_troubles(report: "BrokerReport") -> None:
 
 
 def kind(version: int) -> str:
-    """What the version number says."""
+    """The kind of broker that has this version number."""
     if version >= OUR_FIRST_VERSION:
         return f"Tank Cluster (protocol version {version})"
     return f"the C++ broker (protocol version {version})" if version else "a broker of the old TANK document"
@@ -181,9 +182,8 @@ def sums(topics: "list[TopicDescription]") -> tuple[int | None, int | None]:
 
 
 def without_leader(topics: "list[TopicDescription]") -> list[str]:
-    """The partitions that nobody leads, as topic/partition. Brokers that tell no leaders have no topic
-    ids either.
-    """
+    """Returns the partitions without a leader, as topic/partition. Brokers that give no leaders have no topic
+    ids either."""
     return [f"{t.name}/{p.partition}" for t in topics if t.topic_id for p in t.partitions if p.leader is None]
 
 

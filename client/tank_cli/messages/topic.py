@@ -12,8 +12,8 @@ from tank_cli.shell.figures import bytes_text, count_text, plural, settings_text
 from tank_cli.shell.lazy import LazyGroup
 from tank_cli.shell.output import Json, done, print_facts, print_gap, print_json, print_table
 from tank_cli.shell.positions import SettingType
-from tank_cli.shell.session import Session, shared_options
-from tank_protos.topic_settings import in_units
+from tank_cli.shell.session import CommandSession, shared_options
+from tank_protos.topic_settings import LOG_FORMAT, LogFormat, in_units
 
 if TYPE_CHECKING:
     from tank_client.model import PartitionDescription, TopicDescription
@@ -33,6 +33,11 @@ def _each_once(
     return settings
 
 
+FORMAT = click.option(
+    "--format", "log_format", type=click.Choice([str(each) for each in LogFormat]),
+    help="How messages are stored: tank, bundles of TANK's protocol; kafka, record batches, with headers and "
+    "null values. It can't be changed afterwards.  [default: tank]",
+)  # fmt: skip
 SETTINGS = click.option(
     "--set",
     "settings",
@@ -58,14 +63,16 @@ def topic() -> None:
     "--replication-factor", "-r", type=click.IntRange(0, 255), default=0, metavar="N",
     help="How many brokers hold each partition.  [default: 3, or as many as there are]",
 )  # fmt: skip
+@FORMAT
 @SETTINGS
-@click.option("--if-not-exists", is_flag=True, help="A topic that is there already is no error.")
+@click.option("--if-not-exists", is_flag=True, help="Succeed when the topic exists already.")
 @shared_options
 def create(
-    session: Session,
+    session: CommandSession,
     name: str,
     partitions: int,
     replication_factor: int,
+    log_format: str | None,
     settings: tuple[tuple[str, str], ...],
     if_not_exists: bool,
 ) -> None:
@@ -73,14 +80,18 @@ def create(
 
     \b
     tank topic create flights --partitions 4 --set log.retention.secs=7d
+    tank topic create orders.v1 --format kafka
     """
+    chosen = dict(settings)
+    if log_format is not None and chosen.setdefault(LOG_FORMAT, log_format) != log_format:
+        raise click.UsageError(f"--format and --set {LOG_FORMAT} say different formats: say one of them.")
     from tank_client import errors
 
     created = True
     with session.client() as client:
         try:
             client.admin.create_topic(
-                name, partitions=partitions, replication_factor=replication_factor, settings=dict(settings)
+                name, partitions=partitions, replication_factor=replication_factor, settings=chosen
             )
         except errors.TopicExists:
             if not if_not_exists:
@@ -95,9 +106,9 @@ def create(
 
 
 @topic.command("list")
-@click.option("--names", is_flag=True, help="Print the names alone, one a line.")
+@click.option("--names", is_flag=True, help="Print only the names, one a line.")
 @shared_options
-def list_topics(session: Session, names: bool) -> None:
+def list_topics(session: CommandSession, names: bool) -> None:
     """List the topics.
 
     Messages are counted by their numbers, from the first to the last: a compacted topic holds fewer.
@@ -168,9 +179,9 @@ def total_bytes(each: "TopicDescription") -> int | None:
 
 @topic.command()
 @NAME
-@click.option("--all-settings", is_flag=True, help="Show the settings that nobody set, too.")
+@click.option("--all-settings", is_flag=True, help="Show the settings that have their defaults, too.")
 @shared_options
-def describe(session: Session, name: str, all_settings: bool) -> None:
+def describe(session: CommandSession, name: str, all_settings: bool) -> None:
     """Show a topic's settings and partitions."""
     from tank_cli.shell.described import described
 
@@ -184,6 +195,7 @@ def describe(session: Session, name: str, all_settings: bool) -> None:
     if found.topic_id:
         facts.append(("id", str(found.topic_id)))
     facts.append(("replication factor", str(found.replication_factor)))
+    facts += [("format", s.value) for s in found.settings if s.key == LOG_FORMAT]
     if messages is not None:
         facts.append(("messages", count_text(messages)))
     if size is not None:
@@ -252,7 +264,7 @@ def description_json(found: "TopicDescription") -> dict[str, Json]:
 @click.option("--unset", metavar="KEY", multiple=True, help="Back to the default; may be repeated.")
 @shared_options
 def alter(
-    session: Session,
+    session: CommandSession,
     name: str,
     partitions: int | None,
     settings: tuple[tuple[str, str], ...],
@@ -277,7 +289,7 @@ def alter(
 @click.option("--yes", "-y", is_flag=True, help="Don't ask.")
 @click.option("--if-exists", is_flag=True, help="A topic that isn't there is no error.")
 @shared_options
-def delete(session: Session, names: tuple[str, ...], yes: bool, if_exists: bool) -> None:
+def delete(session: CommandSession, names: tuple[str, ...], yes: bool, if_exists: bool) -> None:
     """Delete topics with all their messages."""
     if not yes:
         if not sys.stdin.isatty():

@@ -7,12 +7,12 @@ from prometheus_client.registry import Collector
 
 
 class ServeCollector(Collector):
-    """One collector after the other."""
+    """Collects the broker's metrics, then the controller's."""
 
     def __init__(self, *collectors: Collector) -> None:
         self._collectors = collectors
 
     def collect(self) -> Iterator[Metric]:
-        """As Prometheus' library asks."""
+        """The metrics, as Prometheus' library expects them."""
         for collector in self._collectors:
             yield from collector.collect()

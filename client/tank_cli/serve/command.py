@@ -12,9 +12,9 @@ import click
 from tank_cli.cluster import folder
 from tank_cli.shell.exit_codes import CliError, ExitCode
 from tank_cli.shell.figures import bytes_text, count_text
-from tank_cli.shell.session import Session, offline_options
+from tank_cli.shell.session import CommandSession, offline_options
 from tank_node.app import config as node_config
-from tank_node.app.config import ConfigError, LogFormat, NodeConfig
+from tank_node.app.config import ConfigError, LineFormat, NodeConfig
 from tank_node.app.options import node_options
 from tank_node.version import kernel_name
 
@@ -34,14 +34,14 @@ Exit codes:
     8  the metadata on disk is damaged
   128+ stopped at once, by a second signal
 
-It listens on this machine alone unless told otherwise: there is no authentication yet.
+It listens on this machine alone unless --listen says otherwise: there is no authentication yet.
 """
 
 
 @click.command(epilog=EPILOG)
 @node_options
 @offline_options
-def serve(session: Session, **flags: str | None) -> None:
+def serve(session: CommandSession, **flags: str | None) -> None:
     """Run a broker, until SIGTERM or Ctrl-C stops it in order."""
     try:
         config = node_config.load(flags, os.environ)
@@ -50,20 +50,20 @@ def serve(session: Session, **flags: str | None) -> None:
     folder.refuse_in_cluster(config.data.absolute())
     from tank_protos.log_lines import set_up_logs
 
-    as_json = session.as_json or config.log_format is LogFormat.JSON
+    as_json = session.as_json or config.log_format is LineFormat.JSON
     set_up_logs(as_json=as_json, level=config.log_level)
     _run(config, lambda started: _announce(started, as_json))
 
 
 def _run(config: NodeConfig, announce: "Callable[[Started], None]") -> None:
-    from tank_cli.serve.local_controller import RegistrationError
+    from tank_cli.serve.local_controller import LocalRegistrationError
     from tank_cli.serve.process import ServeProcess
     from tank_controller.raft_node.frames import JournalDamagedError, JournalError
     from tank_controller.raft_node.replay import RaftStorageError, StorageDamagedError
     from tank_controller.state.machine import UnknownEntryError
     from tank_controller.state.state import SnapshotError
-    from tank_node.app.process import ListenError
-    from tank_node.log.errors import DataFolderError, StorageError
+    from tank_node.app.ports import ListenError
+    from tank_node.segment.errors import DataFolderError, StorageError
     from tank_node.server.loop import TickLoop
 
     async def live() -> None:
@@ -82,17 +82,18 @@ def _run(config: NodeConfig, announce: "Callable[[Started], None]") -> None:
         SnapshotError,
         UnknownEntryError,
         ListenError,
-        RegistrationError,
+        LocalRegistrationError,
     ) as error:
         raise CliError(f"{error}.") from error
 
 
 def _announce(started: "Started", as_json: bool) -> None:
-    """The one line on standard output: where it listens, and what it found."""
+    """Prints the one line on standard output: the address, and the data that was found."""
     if as_json:
         fields = {
             "event": "listening",
             "listen": str(started.listen),
+            "kafka": None if started.kafka is None else str(started.kafka),
             "http": None if started.http is None else str(started.http),
             "data": str(started.data),
             "cluster_id": started.cluster_id,
@@ -110,14 +111,15 @@ def _announce(started: "Started", as_json: bool) -> None:
         click.echo(json.dumps(fields))
     else:
         click.echo(_sentence(started))
-    if not started.listen.is_loopback:
+    served = [started.listen, *([started.kafka] if started.kafka else [])]
+    if within_reach := [str(address) for address in served if not address.is_loopback]:
         _warn(
-            f"other machines can reach {started.listen}, and there is no authentication yet: "
-            "whoever does can read, write and delete everything",
+            f"other machines can reach {' and '.join(within_reach)}, and there is no authentication yet: "
+            "they can read, write and delete everything",
             as_json,
         )
     if started.http is not None and not started.http.is_loopback:
-        _warn(f"other machines can reach {started.http}: whoever does sees the metrics", as_json)
+        _warn(f"other machines can reach {started.http} and see the metrics", as_json)
 
 
 def _warn(sentence: str, as_json: bool) -> None:
@@ -128,6 +130,7 @@ def _warn(sentence: str, as_json: bool) -> None:
 
 
 def _sentence(started: "Started") -> str:
+    kafka = "" if started.kafka is None else f", Kafka clients on {started.kafka}"
     http = "" if started.http is None else f", http on {started.http}"
     if started.partitions:
         stop = "after a clean stop" if started.clean else "after a crash"
@@ -141,8 +144,8 @@ def _sentence(started: "Started") -> str:
     if started.problems:
         found += f"; {_counted(started.problems, 'damaged partition')}, see the log and /readyz"
     return (
-        f"tank broker {started.broker_id} listening on {started.listen}{http}; data in {started.data}: "
-        f"{found}; {kernel_name()} kernel; ready in {started.seconds:.2f} s"
+        f"tank broker {started.broker_id} listening on {started.listen}{http}{kafka}; "
+        f"data in {started.data}: {found}; {kernel_name()} kernel; ready in {started.seconds:.2f} s"
     )
 
 

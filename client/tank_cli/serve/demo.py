@@ -1,4 +1,4 @@
-"""`tank demo`: what a broker does, shown on one that is started, killed and taken away again."""
+"""`tank demo`: a broker at work, on one that is started, killed and removed again."""
 
 import tempfile
 import threading
@@ -15,7 +15,7 @@ from tank_cli.shell.connect import open_client
 from tank_cli.shell.exit_codes import CliError
 from tank_cli.shell.figures import bytes_text, count_text, seconds_text
 from tank_cli.shell.output import Json, print_json
-from tank_cli.shell.session import Session, offline_options
+from tank_cli.shell.session import CommandSession, offline_options
 from tank_protos import server_packages
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ KILL_AFTER_S = 1.2  # enough for some thousand acknowledged entries between two 
 
 
 class Story:
-    """Tells what happens, to a person or, at the end, to a program."""
+    """Shows the steps to the user or, with `--output json`, prints the figures at the end."""
 
     def __init__(self, console: "Console | None") -> None:
         self._console = console
@@ -51,26 +51,26 @@ class Story:
             self._console.print(f"\n[bold cyan]{self._count}. {title}[/]")
 
     def command(self, line: str) -> None:
-        """What a person would type for it."""
+        """Shows the command that a user would type for the step."""
         if self._console is not None:
             self._console.print(f"   [dim]$[/] [green]{line}[/]", highlight=False, soft_wrap=True)
 
     def say(self, text: str) -> None:
-        """What came of it."""
+        """Shows the result of the step."""
         if self._console is not None:
             self._console.print(f"   {text}", highlight=False, soft_wrap=True)
 
     def proof(self, text: str) -> None:
-        """What was checked."""
+        """Shows that the step's check has passed."""
         self.say(f"[bold green]✓[/] {text}")
 
     def note(self, **figures: Json) -> None:
-        """Figures for `--output json`."""
+        """Notes figures for `--output json`."""
         self._steps.update(figures)
 
     @contextmanager
     def working(self, text: str) -> Iterator[None]:
-        """A spinner while a person waits."""
+        """Shows a spinner inside `with`."""
         if self._console is not None and self._console.is_terminal:
             with self._console.status(f"   {text}"):
                 yield
@@ -78,15 +78,15 @@ class Story:
             yield
 
     def figures(self) -> dict[str, Json]:
-        """Everything noted."""
+        """The noted figures."""
         return self._steps
 
 
 @click.command()
 @click.option("--keep", is_flag=True, help="Leave the data folder where it is, to look into it.")
 @offline_options
-def demo(session: Session, keep: bool) -> None:
-    """Show what a broker does, in 30 seconds.
+def demo(session: CommandSession, keep: bool) -> None:
+    """Show a broker at work, in 30 seconds.
 
     Starts a broker in a folder of its own, writes, reads, repeats a write, kills the broker with kill -9
     while a producer writes, and checks that nothing was lost or stored twice. Everything is gone afterwards.
@@ -112,7 +112,7 @@ def demo(session: Session, keep: bool) -> None:
 
 
 def tell(story: Story, broker: DemoBroker) -> None:
-    """The chapters, in order."""
+    """Runs the steps of the demo, in order."""
     began = time.perf_counter()
     story.chapter("A broker starts")
     story.command(f"tank serve --data {broker.data} --listen {broker.servers}")
@@ -177,7 +177,7 @@ def write_and_read(story: Story, client: "Client") -> None:
 
 
 def repeat(story: Story, client: "Client") -> None:
-    """The same bundle twice, as a producer sends it that got no answer the first time."""
+    """Sends the same bundle again, as a producer does that got no answer."""
     from tank_protos.bundle import encode
 
     story.chapter("A write that is repeated is stored once")
@@ -199,7 +199,9 @@ def repeat(story: Story, client: "Client") -> None:
 
 
 def survive(story: Story, client: "Client", broker: DemoBroker) -> None:
-    """kill -9 while a producer writes: it never notices, and nothing is lost or there twice."""
+    """Kills the broker with kill -9 while a producer writes, and checks that no entry is lost or stored
+    twice.
+    """
     story.chapter(f"kill -9, {KILLS} times, while a producer writes")
     client.admin.create_topic(LEDGER)
     writer = LedgerWriter(broker.servers)
@@ -234,7 +236,7 @@ def survive(story: Story, client: "Client", broker: DemoBroker) -> None:
 
 
 class LedgerWriter(threading.Thread):
-    """Writes 0, 1, 2, … with a client of its own until it is told to finish. The client retries by itself."""
+    """Writes 0, 1, 2, … with a client of its own until `finish`. The client retries by itself."""
 
     def __init__(self, servers: str) -> None:
         super().__init__(name="demo-writer", daemon=True)
@@ -247,7 +249,7 @@ class LedgerWriter(threading.Thread):
         """Entries whose bundles were answered; changed by the client's thread alone."""
 
     def run(self) -> None:
-        """The thread's work."""
+        """Writes until `finish`, in its thread."""
         try:
             with open_client(self._servers) as client, client.producer() as producer:
                 while not self._end.is_set():
@@ -269,7 +271,9 @@ class LedgerWriter(threading.Thread):
             self.acknowledged += stored.last - stored.first + 1
 
     def finish(self) -> int:
-        """Ends the writing, waits until everything is acknowledged, and says how much was written."""
+        """Ends the writing, waits until everything is acknowledged, and returns the number of entries
+        written.
+        """
         self._end.set()
         self.join(timeout=60)
         if self._failure is not None:
@@ -280,7 +284,7 @@ class LedgerWriter(threading.Thread):
 
 
 def remove(folder: Path) -> None:
-    """The folder with everything in it."""
+    """Removes the folder with its content."""
     import shutil
 
     shutil.rmtree(folder, ignore_errors=True)

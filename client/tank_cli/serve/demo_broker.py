@@ -9,10 +9,12 @@ from pathlib import Path
 
 from tank_cli.shell.exit_codes import CliError
 from tank_cli.shell.figures import seconds_text
+from tank_client.model import Address
+from tank_client.wire.sockets import open_socket
 
 START_PATIENCE_S = 20.0
 STOP_PATIENCE_S = 10.0
-LOG_LINES = 15  # of the broker's own words, shown when it fails
+LOG_LINES = 15  # lines of the broker's log, shown when it fails
 
 
 class DemoBroker:
@@ -28,17 +30,17 @@ class DemoBroker:
 
     @property
     def servers(self) -> str:
-        """For `--servers`."""
+        """The broker's address, for `--servers`."""
         return f"127.0.0.1:{self.port}"
 
     @property
     def pid(self) -> int:
-        """The process; it has been started."""
+        """The id of the started process."""
         assert self._process is not None
         return self._process.pid
 
     def start(self) -> float:
-        """Starts the process and waits until it takes connections; the seconds that this took."""
+        """Starts the process and waits until it accepts connections; returns the seconds that this took."""
         began = time.perf_counter()
         command = [
             sys.executable,
@@ -56,7 +58,7 @@ class DemoBroker:
                     f"The demo's broker ended with code {self._process.returncode}.{self._last_words()}"
                 )
             try:
-                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+                open_socket(Address("127.0.0.1", self.port), timeout_s=1).close()
             except OSError:
                 time.sleep(0.01)
             else:
@@ -72,7 +74,9 @@ class DemoBroker:
             self._process.wait()
 
     def stop(self) -> tuple[int, float]:
-        """SIGTERM; the exit code and the seconds until the process was gone."""
+        """Stops the broker with SIGTERM; returns the exit code and the seconds until the process had
+        ended.
+        """
         assert self._process is not None
         began = time.perf_counter()
         self._process.send_signal(signal.SIGTERM)
@@ -88,7 +92,7 @@ class DemoBroker:
 
 
 def free_port() -> int:
-    """A port of loopback that nobody uses at this moment."""
+    """Returns a port of loopback that is free at this moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

@@ -1,4 +1,4 @@
-"""A broker with its controller in one process: what `tank serve` runs."""
+"""A broker with its controller in one process, for `tank serve`."""
 
 from logging import getLogger
 from pathlib import Path
@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from tank_cli.serve.local_controller import LocalController
 from tank_controller.app.standalone import Standalone
-from tank_node.app.config import Address
 from tank_node.app.process import NodeProcess
 from tank_node.broker.broker import Broker
 from tank_node.cluster.link import ControllerLink
@@ -19,12 +18,16 @@ _log = getLogger("tank")
 
 
 class ServeProcess(NodeProcess):
-    """`run` is its life. It raises what NodeProcess' does, and RaftStorageError, JournalError, SnapshotError,
-    UnknownEntryError, RegistrationError.
+    """`run` returns when the process ends. Raises the errors of NodeProcess.run, and RaftStorageError,
+    JournalError, SnapshotError, UnknownEntryError, RegistrationError.
     """
 
+    auto_creates = True
+
     def _recover(self) -> bool:
-        """Its controller knows what there is: the logs are opened with the broker."""
+        """Opens the metadata; the logs are opened with the broker, because the controller knows all
+        topics.
+        """
         return False
 
     async def _open_controller(self) -> ControllerLink:
@@ -38,7 +41,7 @@ class ServeProcess(NodeProcess):
         topics = folder / "topics"
         _tell_of(controller.open(may_be_new=not self.data_folder.was_used))
         await controller.lead()
-        # A crash may have come between the word that a topic is deleted and its files' end.
+        # A crash may have come between the deletion of a topic and the removal of its files.
         for path in topics.iterdir():
             if path.name.isdigit() and controller.link.view.was_deleted(int(path.name)):
                 self.data_folder.delete_topic(int(path.name))
@@ -46,16 +49,13 @@ class ServeProcess(NodeProcess):
         return controller.link
 
     def _replicate(self, broker: Broker, connections: Connections) -> None:
-        """There are no others."""
+        """Does nothing: there are no other brokers."""
 
-    async def _ready(self, listen: Address) -> None:
+    async def _ready(self) -> None:
         self._controller.link.serve()
-        if listen.port != self.config.listen.port and self.config.advertise is None:
-            self._controller.link.registration.port = listen.port
-            await self._controller.register()
 
     async def _let_go(self) -> None:
-        """Nobody else could lead."""
+        """Does nothing: no other broker could lead."""
 
     async def _stop_controller(self) -> None:
         await self._controller.stop()

@@ -1,8 +1,8 @@
 """What all commands share: options, output, errors, progress, completion.
 
 - `lazy`, `session`, `connect`: commands, their shared options, their client
-- `output`, `render`, `figures`, `progress`, `waiting`, `shapes`: what is printed
+- `output`, `render`, `figures`, `progress`, `waiting`, `shapes`: output
 - `failures`, `client_failures`, `exit_codes`, `interrupts`, `nearest`: errors, exit codes, Ctrl-C, advice
 - `complete`, `completion`: TAB
-- `positions`, `described`, `broker_reports`, `broker_watch`: what several commands ask of brokers
+- `positions`, `described`, `broker_reports`, `broker_watch`: questions of several commands to brokers
 """

@@ -1,6 +1,6 @@
-"""What each broker of a cluster says of itself: its disk, and partitions that it can't use.
+"""The brokers' reports on themselves: their disks, and partitions that cannot be used.
 
-The controllers know none of that.
+The controllers don't know these facts.
 """
 
 import asyncio
@@ -14,21 +14,23 @@ if TYPE_CHECKING:
     from tank_protos.generated import control_pb2 as pb
 
 PATIENCE_MS = 2_000
-"""For one broker, all side by side: who looks at a cluster in trouble doesn't wait long for the dead."""
+"""The longest wait for one broker; all are asked at the same time, so that dead brokers delay the command
+little.
+"""
 AT_ONCE = 32
-"""So many are asked at a time."""
+"""How many brokers are asked at the same time."""
 
 
 @dataclass(slots=True, frozen=True)
-class Asked:
-    """One broker: what it says, or why it says nothing."""
+class AskedBroker:
+    """One broker: its report, or the reason why there is none."""
 
     broker_id: int
     report: "BrokerReport | None"
     why: str = ""
 
     def json(self) -> dict[str, Json]:
-        """For programs; null where it says nothing."""
+        """The report as JSON; null for unknown values."""
         report = self.report
         return {
             "broker_id": self.broker_id,
@@ -41,19 +43,21 @@ class Asked:
 
 
 def troubles_json(report: "BrokerReport") -> list[Json]:
-    """The partitions that it can't use as it should."""
+    """The partitions that the broker can't use as it should."""
     return [
         {"topic": t.topic, "partition": t.partition, "trouble": t.trouble.value, "reason": t.reason}
         for t in report.troubles
     ]
 
 
-def ask_brokers(found: "pb.OverviewAnswer") -> list[Asked]:
-    """Asks all that the controllers take for alive, by number. Never raises because of one of them."""
+def ask_brokers(found: "pb.OverviewAnswer") -> list[AskedBroker]:
+    """Asks all brokers that the controllers count as alive; returns them by number. A failure of one broker
+    raises nothing.
+    """
     return asyncio.run(_ask_all(found))
 
 
-async def _ask_all(found: "pb.OverviewAnswer") -> list[Asked]:
+async def _ask_all(found: "pb.OverviewAnswer") -> list[AskedBroker]:
     from tank_controller.leader.report import address_of
 
     room = asyncio.Semaphore(AT_ONCE)
@@ -61,19 +65,19 @@ async def _ask_all(found: "pb.OverviewAnswer") -> list[Asked]:
     return await asyncio.gather(*(_ask(room, each.broker_id, address_of(each)) for each in alive))
 
 
-async def _ask(room: asyncio.Semaphore, broker_id: int, address: str) -> Asked:
+async def _ask(room: asyncio.Semaphore, broker_id: int, address: str) -> AskedBroker:
     from tank_client import Client, errors
     from tank_client.settings import ClientSettings
 
     if not address:
-        return Asked(broker_id, None, "another broker has its address")
+        return AskedBroker(broker_id, None, "another broker has its address")
     settings = ClientSettings(connect_timeout_ms=PATIENCE_MS, request_timeout_ms=PATIENCE_MS)
     async with room:
         try:
             async with asyncio.timeout(PATIENCE_MS / 1000), Client(address, settings=settings) as client:
                 report = await client.admin.describe_broker()
         except (errors.TankError, OSError, TimeoutError):
-            return Asked(broker_id, None, f"{address} can't be asked from here")
+            return AskedBroker(broker_id, None, f"{address} can't be asked from here")
     if report.broker_id != broker_id:
-        return Asked(broker_id, None, f"broker {report.broker_id} answers at {address}")
-    return Asked(broker_id, report)
+        return AskedBroker(broker_id, None, f"broker {report.broker_id} answers at {address}")
+    return AskedBroker(broker_id, report)

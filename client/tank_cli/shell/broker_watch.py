@@ -1,5 +1,6 @@
-"""Tells a person when a command only waits because the broker has gone, or can't store what it is given; and
-when it goes on."""
+"""Warns the user when a command waits because no broker answers or none can store, and says when it
+continues.
+"""
 
 import threading
 import time
@@ -12,15 +13,16 @@ from tank_cli.shell.output import note, warn
 from tank_client.model import parse_servers
 
 SILENCE_S = 5.0
-"""So long nothing need come, from an idle topic or a busy disk, before anybody asks why."""
+"""How long a silence is normal, from an idle topic or a busy disk."""
 LOOK_EVERY_S = 1.0
 
 
 class BrokerWatch(threading.Thread):
-    """For `with`. The work calls `alive` whenever something came, and `waits` to say whether it waits at all.
+    """For `with`. The command calls `alive` at every answer, and `waits` to say whether it waits for the
+    broker.
 
-    After `SILENCE_S` of silence it tries whether the servers take a connection at all, and asks `why` what
-    else is wrong; it says so once, and once more when it is over.
+    After `SILENCE_S` of silence it tries whether the servers take a connection, and asks `why` for other
+    causes; it warns once, and reports once when the silence is over.
     """
 
     def __init__(self, servers: str) -> None:
@@ -31,18 +33,18 @@ class BrokerWatch(threading.Thread):
         self._waiting = True
         self._told = False
         self.why: Callable[[], BaseException | None] = lambda: None
-        """What keeps the broker, which is there, from doing the work; None: nothing that is known."""
+        """Returns what keeps a broker that answers from doing the work; None: nothing is known."""
 
     def alive(self) -> None:
-        """Something came from the broker. Any thread may say so."""
+        """The broker has answered. Any thread may call it."""
         self._last = time.monotonic()
 
     def waits(self, waiting: bool) -> None:
-        """Whether the work waits for the broker at all."""
+        """Notes whether the command waits for the broker."""
         self._waiting = waiting
 
     def run(self) -> None:
-        """The thread's work."""
+        """Runs the watch, in its thread."""
         while not self._ended.wait(LOOK_EVERY_S):
             if self._told or (self._waiting and time.monotonic() - self._last >= SILENCE_S):
                 self.look()
@@ -52,9 +54,9 @@ class BrokerWatch(threading.Thread):
         reasons = unreachable(self._servers, LOOK_EVERY_S)
         trouble = None if reasons else self.why()
         if reasons and not self._told:
-            warn(f"no broker answers ({reasons}); it is tried again until one does, Ctrl-C ends it.")
+            warn(f"no broker answers ({reasons}); the command tries again until one does, Ctrl-C ends it.")
         elif trouble is not None and not self._told:
-            warn(f"nothing is stored now ({trouble}); it is tried again, Ctrl-C ends it.")
+            warn(f"nothing is stored now ({trouble}); the command tries again, Ctrl-C ends it.")
         elif self._told and not reasons and trouble is None:
             note("The broker answers again.")
         self._told = bool(reasons) or trouble is not None

@@ -19,9 +19,7 @@ CODES: dict[type[BaseException], ExitCode] = {
     errors.CorruptBundle: ExitCode.DAMAGED,
 }
 
-LISTING = (
-    "listing topics"  # what a broker of the old document can't do, and producing and consuming can go without
-)
+LISTING = "listing topics"  # a feature that the old document lacks, and that produce and consume don't need
 
 
 def from_client(error: BaseException) -> CliError:

@@ -1,4 +1,4 @@
-"""What the shell offers behind TAB: the topics of the broker, when it answers at once."""
+"""The shell's completions behind TAB: the topics of the broker, when it answers at once."""
 
 from typing import TYPE_CHECKING
 
@@ -9,11 +9,11 @@ from tank_cli.shell.session import DEFAULT_SERVERS, SERVERS_VARIABLE
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-PATIENCE_MS = 700  # a person who pressed TAB waits no longer
+PATIENCE_MS = 700  # TAB must not wait longer
 
 
 def complete_topics(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
-    """The topics that begin with what was typed; nothing when no broker answers in time."""
+    """Returns the topics that begin with the typed text; none when no broker answers in time."""
     import os
 
     from click.shell_completion import CompletionItem

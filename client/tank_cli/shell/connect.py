@@ -1,6 +1,4 @@
-"""The one place where commands open a client; and where an unknown topic becomes advice while the client
-is open.
-"""
+"""Opens the client of a command; an unknown topic becomes advice while the client is open."""
 
 import logging
 import socket
@@ -15,28 +13,29 @@ from tank_client import errors
 from tank_client.model import Address, Ends, parse_servers
 from tank_client.settings import ClientSettings
 from tank_client.sync import Client
+from tank_client.wire.sockets import open_socket
 
 PATIENCE_S = 2.0
-"""For the first connection: a broker that has just been started is there by then, and a person waits no
-longer.
-Once there was one, the client's own retries (30 s) bridge a restart."""
+"""The longest wait for the first connection: enough for a broker that has just been started. After it, the
+client's own retries (30 s) bridge a restart.
+"""
 RETRY_EVERY_S = 0.1
 GREETING_S = 10.0
-"""For the ping with which every broker greets a connection, all servers together: one that is frozen, or
-whose machine has nothing left for it, takes connections and says nothing. A busy one takes a second or
-two."""
+"""The longest wait for the ping that every broker sends first on a connection, for all servers together. A
+frozen or starved broker accepts connections and sends nothing; a busy one takes a second or two.
+"""
 PING = 3
-"""The id of that message, its first byte."""
+"""The id of the ping, which is its first byte."""
 ENDS_PATIENCE_MS = 3_000
-"""For one leader to say how far its partitions reach: who looks at a cluster in trouble doesn't wait long for
-the dead."""
+"""The longest wait for one leader's answer about its partitions' ends, so that dead brokers delay the command
+little.
+"""
 
 
 @contextmanager
 def open_client(servers: str, *, unknown_topic_hint: str = "tank topic create {topic}") -> Iterator[Client]:
-    """A client for `with`. Says at once when nobody is there. An `UnknownTopic` that leaves the block names
-    the nearest topic and the command to type.
-    """
+    """A client for `with`. Raises CliError at once when no broker answers. An `UnknownTopic` that leaves the
+    block names the nearest topic and the command to type."""
     require_server(parse_servers(servers))
     show_warnings()
     with Client(servers=servers) as client:
@@ -48,22 +47,23 @@ def open_client(servers: str, *, unknown_topic_hint: str = "tank topic create {t
 
 
 class ShownWarnings(logging.Handler):
-    """What the client logs as a warning, as this command says one."""
+    """Prints the client's warnings as the command's own."""
 
     def emit(self, record: logging.LogRecord) -> None:
         warn(record.getMessage())
 
 
 def show_warnings() -> None:
-    """From now on the client's warnings are on stderr, for the person who typed the command."""
+    """Prints the client's warnings on stderr from now on."""
     log = logging.getLogger("tank_client")
     if not any(isinstance(handler, ShownWarnings) for handler in log.handlers):
         log.addHandler(ShownWarnings(logging.WARNING))
 
 
 def ends_by_leader(servers: str, groups: Iterable[list[tuple[str, int]]]) -> dict[tuple[str, int], Ends]:
-    """How far (topic, partition)s reach; each group has a leader of its own. Left out is what it can't tell,
-    and all of a leader that doesn't answer in time."""
+    """Returns the ends of (topic, partition)s; each group has a leader of its own. Leaves out partitions
+    whose leader does not answer in time or does not know them.
+    """
     found: dict[tuple[str, int], Ends] = {}
     with Client(servers=servers, settings=ClientSettings(request_timeout_ms=ENDS_PATIENCE_MS)) as client:
         for group in groups:
@@ -71,7 +71,7 @@ def ends_by_leader(servers: str, groups: Iterable[list[tuple[str, int]]]) -> dic
                 found |= client.admin.await_ends(dict.fromkeys(group))
             except (errors.RequestTimedOut, errors.ServerUnreachable):
                 continue
-            except errors.TankError:  # of one of them: it hides the others' ends
+            except errors.TankError:  # one partition's error hides the ends of the others
                 for route in group:
                     with suppress(errors.TankError):
                         found |= client.admin.await_ends({route: None})
@@ -79,7 +79,9 @@ def ends_by_leader(servers: str, groups: Iterable[list[tuple[str, int]]]) -> dic
 
 
 def require_server(servers: list[Address]) -> None:
-    """Waits until one of the servers takes a connection, and greets. CliError when none does."""
+    """Waits until one of the servers accepts a connection and sends its ping. Raises CliError when
+    none does.
+    """
     deadline = time.monotonic() + PATIENCE_S
     while True:
         reasons = unreachable(servers, max(deadline - time.monotonic(), RETRY_EVERY_S))
@@ -96,12 +98,13 @@ def require_server(servers: list[Address]) -> None:
 
 
 def unreachable(servers: list[Address], timeout_s: float) -> str:
-    """Why none of the servers is a broker that answers; empty when one is. timeout_s: for each connection;
-    a greeting has its own time."""
+    """Returns why no server answers as a broker; empty when one does. timeout_s: for each connection; the
+    ping has its own time.
+    """
     reasons = []
     for server in servers:
         try:
-            with socket.create_connection(server, timeout=timeout_s) as connected:
+            with open_socket(server, timeout_s) as connected:
                 connected.settimeout(max(GREETING_S / len(servers), timeout_s))
                 greeted = _greets(connected)
         except OSError as error:
@@ -114,11 +117,11 @@ def unreachable(servers: list[Address], timeout_s: float) -> str:
 
 
 def _greets(connected: socket.socket) -> str:
-    """What is wrong with the first byte that comes; empty: nothing is."""
+    """What is wrong with the first byte that comes; empty: nothing."""
     try:
         first = connected.recv(1)
     except TimeoutError:
-        return f"takes connections and says nothing for {connected.gettimeout():g} s"
+        return f"accepts connections, but sends nothing for {connected.gettimeout():g} s"
     if not first:
         return "closes the connection at once"
     return "" if first[0] == PING else "is no TANK broker"
@@ -142,7 +145,7 @@ def topic_names(client: Client) -> list[str]:
 
 
 def unknown_topic(topic: str, names: list[str], hint: str) -> CliError:
-    """There is no such topic: the nearest one, and the command to type."""
+    """The error for an unknown topic, with the nearest name and the command to type."""
     return CliError(
         f"There is no topic {topic!r}.{did_you_mean(topic, names)}",
         ExitCode.NOT_FOUND,

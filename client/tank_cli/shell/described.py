@@ -1,4 +1,4 @@
-"""Topics as the whole cluster knows them, for the commands that show them."""
+"""Describes topics with the ends that only their leaders know, for the commands that show them."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -12,11 +12,8 @@ if TYPE_CHECKING:
 
 
 def described(client: "Client", servers: str, names: Iterable[str] | None = None) -> "list[TopicDescription]":
-    """The topics named, or all. What a broker can't tell of partitions that others lead, those are asked for:
-    where they end. It stays None where their leader doesn't answer in time.
-
-    Raises what `describe_topics` does.
-    """
+    """Returns the topics named, or all. Ends that the broker does not know are asked from the partitions'
+    leaders; they stay None where a leader does not answer in time. Raises the errors of `describe_topics`."""
     topics = client.admin.describe_topics(names)
     elsewhere: dict[int, list[tuple[str, int]]] = {}
     for topic in topics:

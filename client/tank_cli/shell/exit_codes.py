@@ -1,10 +1,10 @@
-"""What the `tank` command's exit code says, and the one error that its own modules raise."""
+"""The exit codes of the `tank` command, and the one error that its own modules raise."""
 
 from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """The exit codes of `tank`, for scripts. `tank --help` and docs/cli.md list them from here."""
+    """The exit codes of `tank`, for scripts. `tank --help` and docs/cli.md are made from this list."""
 
     OK = 0
     FAILED = 1
@@ -27,7 +27,7 @@ MEANINGS: dict[ExitCode, str] = {
     ExitCode.NOT_FOUND: "no such topic, partition, group, broker or folder",
     ExitCode.EXISTS: "it exists already",
     ExitCode.OUT_OF_BOUNDS: "the log does not hold the numbers that were asked for",
-    ExitCode.UNSUPPORTED: "the broker lacks what this needs",
+    ExitCode.UNSUPPORTED: "the broker lacks a feature that this needs",
     ExitCode.DAMAGED: "damaged data was found",
     ExitCode.INTERRUPTED: "interrupted (Ctrl-C)",
     ExitCode.OUTPUT_CLOSED: "the reader of the output went away",
@@ -35,7 +35,7 @@ MEANINGS: dict[ExitCode, str] = {
 
 
 class CliError(Exception):
-    """What went wrong and what to do, in one sentence, with the exit code that it ends in.
+    """The failure and its remedy, in one sentence, with the exit code of the command.
 
     `hint`, when there is one, is a command to type; it is shown on a line of its own.
     """

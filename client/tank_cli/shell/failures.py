@@ -1,4 +1,4 @@
-"""Every way that a command can end badly, as one sentence on stderr and an exit code."""
+"""Turns every failure of a command into one sentence on stderr and an exit code."""
 
 import contextlib
 import itertools
@@ -14,7 +14,7 @@ from tank_cli.shell.exit_codes import CliError, ExitCode
 
 
 def report_failure(error: BaseException, arguments: Sequence[str]) -> int:
-    """Says what happened on stderr and returns the exit code. With `--debug` among the arguments the
+    """Writes the failure to stderr and returns the exit code. With `--debug` among the arguments the
     traceback comes first.
 
     With `--output json` among them the sentence is a JSON object `{"error": {"code", "message", "hint"}}`.
@@ -40,7 +40,7 @@ def report_failure(error: BaseException, arguments: Sequence[str]) -> int:
 
 
 def as_cli_error(error: BaseException) -> CliError:
-    """The error as this command says it: click's, the client's, the system's, or one nobody foresaw."""
+    """Returns any error as a CliError: click's, the client's, the system's, or an unforeseen one."""
     if isinstance(error, CliError):
         return error
     if isinstance(error, KeyboardInterrupt | click.Abort):
@@ -63,7 +63,7 @@ def as_cli_error(error: BaseException) -> CliError:
 
 
 def interrupted() -> CliError:
-    """The person typed Ctrl-C."""
+    """The error for Ctrl-C."""
     return CliError("Interrupted.", ExitCode.INTERRUPTED)
 
 
@@ -83,13 +83,13 @@ def os_sentence(error: OSError) -> str:
 
 
 def is_unforeseen(error: BaseException) -> bool:
-    """Whether only a traceback can explain it: a fault of ours."""
+    """Whether the error is a bug of this command, which only a traceback explains."""
     foreseen = isinstance(error, CliError | click.ClickException | click.Abort | KeyboardInterrupt | OSError)
     return not foreseen and not lacking(error) and not type(error).__module__.startswith("tank_client")
 
 
 def lacking(error: BaseException) -> str:
-    """The package of a server that is not installed; empty: the error is another one."""
+    """The server package whose absence caused the error; empty: another error."""
     if not isinstance(error, ModuleNotFoundError):
         return ""
     from tank_protos import server_packages
@@ -103,7 +103,7 @@ def say(failure: CliError, *, as_json: bool, debug_would_help: bool) -> None:
         body = {"code": int(failure.code), "message": failure.message, "hint": failure.hint}
         text = json.dumps({"error": body}, ensure_ascii=False)
     elif failure.code == ExitCode.INTERRUPTED:
-        return  # who has typed it knows
+        return  # the user typed Ctrl-C and knows
     else:
         mark = click.style("error:", fg="red", bold=True)
         text = f"{mark} {failure.message}"
@@ -126,7 +126,7 @@ def silence_stdout() -> None:
 
 
 def open_missing_streams() -> None:
-    """Whoever started us may have closed stdout or stderr (`>&-`): what is written there goes nowhere."""
+    """Opens stdout and stderr to nowhere where the parent process has closed them (`>&-`)."""
     if sys.stdout is None:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115  # for as long as the process lives
     if sys.stderr is None:

@@ -1,4 +1,4 @@
-"""Numbers, sizes, times and bytes as people read them; and the same as they type them."""
+"""Formats numbers, sizes, times and bytes for people, and reads times that they type."""
 
 import re
 from collections.abc import Iterable
@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from tank_protos.topic_settings import in_units, parse_duration_ms
 
 LITTLE_ROOM = 10
-"""A disk with less than this part of it free is about to be full: one in so many."""
-# What a terminal obeys instead of showing: C0 (but tab), DEL, C1, and the signs that turn the writing's
-# direction.
+"""A disk with less than one part in so many free counts as nearly full."""
+# Control characters, which a terminal obeys instead of showing: C0 (except tab), DEL, C1, and those that
+# change the direction of writing.
 OBEYED = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 NAMED = {"\n": "\\n", "\r": "\\r"}
 
@@ -36,7 +36,7 @@ def bytes_text(size: float) -> str:
 
 
 def is_nearly_full(free_bytes: int, disk_bytes: int) -> bool:
-    """Whether a disk is about to be full; one without a size isn't known."""
+    """Whether a disk is about to be full; None of an unknown size is."""
     return disk_bytes > 0 and free_bytes * LITTLE_ROOM < disk_bytes
 
 
@@ -87,7 +87,7 @@ def safe_text(content: bytes) -> str:
 
 
 def escaped(match: re.Match[str]) -> str:
-    """A sign that a terminal would obey, as signs that it shows."""
+    """A control character as an escape that the terminal shows."""
     sign = match.group()
     if sign in NAMED:
         return NAMED[sign]
@@ -95,9 +95,8 @@ def escaped(match: re.Match[str]) -> str:
 
 
 def parse_time_ms(text: str, now_ms: int) -> int:
-    """A moment in milliseconds of the epoch: ISO 8601 (UTC where no zone is said), @SECONDS, now,
-    now-10min.
-    """
+    """A moment in milliseconds of the epoch: ISO 8601 (UTC where it has no zone), @SECONDS, now,
+    now-10min."""
     text = text.strip()
     if text.startswith("@"):
         try:

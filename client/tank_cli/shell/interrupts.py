@@ -1,4 +1,4 @@
-"""Ctrl-C in a command: what is written afterwards begins on a line of its own."""
+"""Ctrl-C in a command: the next output begins on a line of its own."""
 
 import contextlib
 import signal
@@ -9,16 +9,17 @@ from typing import Self
 
 
 def end_line() -> None:
-    """Ends the line of stderr on which a terminal has shown ^C. Where there is none, nothing is written."""
-    with contextlib.suppress(OSError, ValueError):  # it is closed
+    """Ends the line of stderr on which a terminal has shown ^C. Without a terminal, nothing is written."""
+    with contextlib.suppress(OSError, ValueError):  # stderr may be closed
         if sys.stderr.isatty():
             sys.stderr.write("\n")
             sys.stderr.flush()
 
 
 class Interrupts:
-    """While it is entered, Ctrl-C ends the terminal's line and raises KeyboardInterrupt. Another handler of
-    the program's, and threads, are left alone."""
+    """A context in which Ctrl-C ends the terminal's line and raises KeyboardInterrupt. Does nothing in other
+    threads, or when the program has its own handler.
+    """
 
     def __init__(self) -> None:
         self.came = False

@@ -17,7 +17,7 @@ from tank_cli.shell.interrupts import Interrupts, end_line
 
 @dataclass(frozen=True, slots=True)
 class LazyCommand:
-    """Where a command is, and the line that `--help` shows for it without importing it."""
+    """The place of a command, and its line in `--help`, so that `--help` need not import it."""
 
     target: str  # "module:attribute"
     summary: str
@@ -40,7 +40,7 @@ class LazyGroup(click.Group):
         self.table: dict[str, LazyCommand] = dict(table or {})
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The table's order: what a new user needs first comes first."""
+        """The table's order: the commands that a new user needs come first."""
         return [*self.table, *super().list_commands(ctx)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -51,7 +51,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click's, but an unknown command is answered with the nearest one."""
+        """As in click, but the error for an unknown command names the nearest one."""
         if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
             from tank_cli.shell.nearest import did_you_mean
 
@@ -68,9 +68,7 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, entry.summary) for name, entry in self.table.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Runs the command. When whoever read our output has gone away, that is said by the exit code
-        alone.
-        """
+        """Runs the command. When the reader of the output has closed the pipe, only the exit code says so."""
         try:
             outcome = super().invoke(ctx)
             sys.stdout.flush()
@@ -84,7 +82,7 @@ class LazyGroup(click.Group):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """As click's, which would end a line for Ctrl-C a second time."""
+        """As in click, without its second line end after Ctrl-C."""
         try:
             return super().make_context(info_name, args, parent, **extra)
         except KeyboardInterrupt as interrupt:
@@ -109,6 +107,6 @@ class LazyGroup(click.Group):
                 outcome = super().main(arguments, prog_name, complete_var, standalone_mode=False, **extra)
             except BaseException as error:
                 if isinstance(error, click.Abort) and not interrupts.came:
-                    end_line()  # Ctrl-D where a question was asked
+                    end_line()  # Ctrl-D in answer to a question
                 sys.exit(report_failure(error, arguments))
         sys.exit(outcome if isinstance(outcome, int) else 0)

@@ -1,5 +1,5 @@
-"""What commands print: JSON for programs, tables for people, plain columns for pipes. stdout is data,
-stderr is talk.
+"""Prints the output of commands: JSON for programs, tables for people, plain columns for pipes. Data goes to
+stdout, messages to stderr.
 """
 
 import json
@@ -17,7 +17,7 @@ TO_THE_RIGHT = ">"  # in front of a column's title: its cells are numbers
 
 
 def print_json(body: Json) -> None:
-    """One JSON document; indented for a person who looks at it, one line in a pipe."""
+    """Prints one JSON document; indented on a terminal, one line in a pipe."""
     indent = 2 if sys.stdout.isatty() else None
     click.echo(json.dumps(body, ensure_ascii=False, indent=indent))
 
@@ -34,7 +34,9 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: st
 
 
 def print_gap() -> None:
-    """Parts one table from what stands above it; a drawn one brings its own space."""
+    """Prints an empty line between a text and the table below it, unless the table is drawn with its own
+    space.
+    """
     if not sys.stdout.isatty():
         click.echo()
 
@@ -75,27 +77,27 @@ def print_columns(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None
 
 
 def print_facts(facts: Sequence[tuple[str, str]]) -> None:
-    """Names and what they are, one a line."""
+    """Prints names and values, one pair a line."""
     width = max((len(name) for name, _ in facts), default=0)
     for name, value in facts:
         click.echo(f"{click.style(name.ljust(width), fg='cyan')}  {shown(value)}")
 
 
 def note(text: str) -> None:
-    """A line of talk to the person, on stderr."""
+    """Prints a message to the user, on stderr."""
     click.echo(text, err=True)
 
 
 def warn(text: str) -> None:
-    """Something that went less well than wished, on stderr."""
+    """Prints a warning, on stderr."""
     click.echo(f"{click.style('warning:', fg='yellow', bold=True)} {text}", err=True)
 
 
 def done(text: str) -> None:
-    """That a change was made, on stderr, so that stdout stays data."""
+    """Prints that a change was made, on stderr."""
     click.echo(f"{click.style('✓', fg='green')} {text}" if sys.stderr.isatty() else text, err=True)
 
 
 def shown(cell: str) -> str:
-    """A cell without signs that a terminal would obey."""
+    """A cell's text, with control characters escaped."""
     return OBEYED.sub(escaped, cell)

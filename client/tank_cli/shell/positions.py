@@ -1,4 +1,4 @@
-"""Where reading begins and ends: what a person types for it, and the number it means in each partition."""
+"""Where reading begins and ends: the text that a person types, and the number in each partition."""
 
 import time
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class At(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class LogPosition:
     """A place in a log. `value`: the number, how many messages back from the end, or milliseconds of the
     epoch.
     """
@@ -42,19 +42,19 @@ class PositionType(click.ParamType):  # type: ignore[type-arg]  # generic from c
         self.committed = committed
         self.back = back
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Position:
-        """What was typed, as a position; a usage error says what could be typed."""
-        if isinstance(value, Position):
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> LogPosition:
+        """Returns the typed text as a position; a usage error lists the possible forms."""
+        if isinstance(value, LogPosition):
             return value
         text = str(value).strip()
         if text in ("first", "end") or (text == "committed" and self.committed):
-            return Position(At(text))
+            return LogPosition(At(text))
         if text.isdecimal():
-            return Position(At.NUMBER, int(text))
+            return LogPosition(At.NUMBER, int(text))
         if self.back and text.startswith("-") and text[1:].isdecimal():
-            return Position(At.BACK, int(text[1:]))
+            return LogPosition(At.BACK, int(text[1:]))
         try:
-            return Position(At.TIME, parse_time_ms(text, time.time_ns() // 1_000_000))
+            return LogPosition(At.TIME, parse_time_ms(text, time.time_ns() // 1_000_000))
         except ValueError:
             words = ["first", "end", "committed"] if self.committed else ["first", "end"]
             words += ["a sequence number"] + (["-N for the last N"] if self.back else [])

@@ -1,4 +1,4 @@
-"""How far long work has come: a bar when a person looks at stderr, now and then a plain line when not."""
+"""Shows the progress of long work: a bar when stderr is a terminal, else a line from time to time."""
 
 import sys
 import time
@@ -13,10 +13,10 @@ PLAIN_LINE_EVERY_S = 5.0
 REDRAW_EVERY_S = 0.1  # a bar that moves ten times a second looks alive and costs nothing
 
 
-class Progress:
+class TransferProgress:
     """Counts messages and bytes; shows them at most every `every_s` seconds through `show`."""
 
-    def __init__(self, show: Callable[["Progress"], None], every_s: float) -> None:
+    def __init__(self, show: Callable[["TransferProgress"], None], every_s: float) -> None:
         self.messages = 0
         self.size_bytes = 0
         self.started = time.monotonic()
@@ -25,7 +25,7 @@ class Progress:
         self._next = self.started + every_s
 
     def advance(self, messages: int, size_bytes: int) -> None:
-        """Adds what was just done."""
+        """Adds messages and bytes."""
         self.messages += messages
         self.size_bytes += size_bytes
         now = time.monotonic()
@@ -47,31 +47,30 @@ class Progress:
 
 
 @contextmanager
-def progress(verb: str, total: int | None = None, *, quiet: bool = False) -> Iterator[Progress]:
+def progress(verb: str, total: int | None = None, *, quiet: bool = False) -> Iterator[TransferProgress]:
     """Shows the progress of the work inside `with`. `total`: messages, when it is known. `quiet`: only
     counts.
     """
     if quiet:
-        yield Progress(lambda state: None, PLAIN_LINE_EVERY_S)
+        yield TransferProgress(lambda state: None, PLAIN_LINE_EVERY_S)
     elif sys.stderr.isatty():
         with bar(verb, total) as state:
             yield state
     else:
-        yield Progress(lambda state: plain_line(verb, total, state), PLAIN_LINE_EVERY_S)
+        yield TransferProgress(lambda state: plain_line(verb, total, state), PLAIN_LINE_EVERY_S)
 
 
-def plain_line(verb: str, total: int | None, state: Progress) -> None:
+def plain_line(verb: str, total: int | None, state: TransferProgress) -> None:
     """A line for a log file."""
     of = f" of {count_text(total)}" if total else ""
     click.echo(f"{verb} {count_text(state.messages)}{of} messages, {state.rates()}", err=True)
 
 
 @contextmanager
-def bar(verb: str, total: int | None) -> Iterator[Progress]:
-    """A bar on stderr that goes away when the work is done: the closing line is the command's."""
+def bar(verb: str, total: int | None) -> Iterator[TransferProgress]:
+    """Shows a bar on stderr that disappears when the work is done; the command prints the closing line."""
     from rich.console import Console
-    from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as RichProgress
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = [
         SpinnerColumn(),
@@ -80,12 +79,12 @@ def bar(verb: str, total: int | None) -> Iterator[Progress]:
         TextColumn("{task.fields[count]} messages  {task.fields[rates]}"),
         TimeElapsedColumn(),
     ]
-    with RichProgress(*columns, console=Console(stderr=True), transient=True) as drawn:
+    with Progress(*columns, console=Console(stderr=True), transient=True) as drawn:
         task = drawn.add_task(verb, total=total, count="0", rates="")
 
-        def show(state: Progress) -> None:
+        def show(state: TransferProgress) -> None:
             drawn.update(
                 task, completed=state.messages, count=count_text(state.messages), rates=state.rates()
             )
 
-        yield Progress(show, REDRAW_EVERY_S)
+        yield TransferProgress(show, REDRAW_EVERY_S)

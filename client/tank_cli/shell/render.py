@@ -15,12 +15,12 @@ from tank_cli.shell.nearest import did_you_mean
 
 HEX_BYTES_A_LINE = 16
 FIELD = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
-OBEYED_IN_JSON = re.compile(OBEYED.pattern.replace("\x0a-", "\x0b-", 1))  # all but the ends of the lines
+OBEYED_IN_JSON = re.compile(OBEYED.pattern.replace("\x0a-", "\x0b-", 1))  # without line ends
 ESCAPES = {r"\n": "\n", r"\t": "\t", r"\0": "\0", r"\r": "\r", r"\\": "\\"}
 
 
 @dataclass(slots=True, frozen=True)
-class Columns:
+class MessageColumns:
     """A run of messages of one partition: columns of the same length."""
 
     topic: str
@@ -34,15 +34,17 @@ class Columns:
 class Renderer(Protocol):
     """Columns as the bytes to write."""
 
-    def __call__(self, columns: Columns) -> bytes: ...
+    def __call__(self, columns: MessageColumns) -> bytes: ...
 
 
 def text_renderer(*, for_terminal: bool, key_separator: str | None) -> Renderer:
-    """A value a line; `key_separator`: the key and this before it. Raw bytes, but escaped for a terminal."""
+    """One value per line; with `key_separator`, the key and this text before it. Raw bytes, escaped for a
+    terminal.
+    """
     if for_terminal:
         separator = key_separator
 
-        def safe(columns: Columns) -> bytes:
+        def safe(columns: MessageColumns) -> bytes:
             lines = [safe_text(value) for value in columns.values]
             if separator is not None:
                 pairs = zip(columns.keys, lines, strict=True)
@@ -52,7 +54,7 @@ def text_renderer(*, for_terminal: bool, key_separator: str | None) -> Renderer:
         return safe
     raw_separator = None if key_separator is None else key_separator.encode()
 
-    def raw(columns: Columns) -> bytes:
+    def raw(columns: MessageColumns) -> bytes:
         values = columns.values
         if raw_separator is not None:
             pairs = zip(columns.keys, values, strict=True)
@@ -63,16 +65,16 @@ def text_renderer(*, for_terminal: bool, key_separator: str | None) -> Renderer:
 
 
 def json_renderer(*, for_terminal: bool) -> Renderer:
-    """`json_lines`; for a terminal without signs that it would obey, in JSON's own way of writing them."""
+    """`json_lines`; for a terminal, control characters are written as JSON escapes."""
 
-    def safe(columns: Columns) -> bytes:
+    def safe(columns: MessageColumns) -> bytes:
         lines = json_lines(columns).decode()
         return OBEYED_IN_JSON.sub(lambda found: f"\\u{ord(found.group()):04x}", lines).encode()
 
     return safe if for_terminal else json_lines
 
 
-def json_lines(columns: Columns) -> bytes:
+def json_lines(columns: MessageColumns) -> bytes:
     """A JSON object a line. Key and value as strings where they are UTF-8, else as `key_base64`,
     `value_base64`.
     """
@@ -101,7 +103,7 @@ def json_content(name: str, content: bytes | None) -> dict[str, str | None]:
         return {f"{name}_base64": base64.b64encode(content).decode()}
 
 
-def render_hex(columns: Columns) -> bytes:
+def render_hex(columns: MessageColumns) -> bytes:
     """A line about each message, then its value in rows of sixteen bytes."""
     lines = []
     rows = zip(columns.numbers, columns.timestamps_ms, columns.keys, columns.values, strict=True)
@@ -124,7 +126,7 @@ def hex_rows(content: bytes) -> list[str]:
     return rows
 
 
-Field = Callable[[Columns, int], bytes]
+Field = Callable[[MessageColumns, int], bytes]
 FIELDS: dict[str, Field] = {
     "topic": lambda columns, row: columns.topic.encode(),
     "partition": lambda columns, row: b"%d" % columns.partition,
@@ -137,7 +139,7 @@ FIELDS: dict[str, Field] = {
     "value_hex": lambda columns, row: columns.values[row].hex().encode(),
     "size": lambda columns, row: b"%d" % len(columns.values[row]),
 }
-"""What can stand in a template's braces."""
+"""The names that a template may have in braces."""
 
 
 def template_renderer(template: str, *, for_terminal: bool) -> Renderer:
@@ -146,7 +148,7 @@ def template_renderer(template: str, *, for_terminal: bool) -> Renderer:
     """
     pieces = parse_template(template)
 
-    def render(columns: Columns) -> bytes:
+    def render(columns: MessageColumns) -> bytes:
         rows = []
         for row in range(len(columns.values)):
             parts = [piece if isinstance(piece, bytes) else piece(columns, row) for piece in pieces]
@@ -162,7 +164,9 @@ def template_renderer(template: str, *, for_terminal: bool) -> Renderer:
 
 
 def parse_template(template: str) -> list[bytes | Field]:
-    """Literal pieces and fields, in order. A field that isn't one is a usage error that names the nearest."""
+    """Literal pieces and fields, in order. Raises a usage error for an unknown field, which names the nearest
+    one.
+    """
     template = re.sub(r"\\[nt0r\\]", lambda found: ESCAPES[found.group()], template)
     pieces: list[bytes | Field] = []
     end = 0

@@ -1,4 +1,4 @@
-"""What every command knows: which servers, which output, whether to show tracebacks."""
+"""The options that every command shares: the servers, the output, whether to show tracebacks."""
 
 import functools
 from collections.abc import Callable
@@ -18,7 +18,7 @@ OUTPUTS = click.Choice(["text", "json"])
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class CommandSession:
     """The options that every command shares."""
 
     servers: str = DEFAULT_SERVERS
@@ -27,7 +27,7 @@ class Session:
 
     @property
     def as_json(self) -> bool:
-        """Whether the answer is for a program."""
+        """Whether the output is JSON."""
         return self.output == "json"
 
     def client(
@@ -38,9 +38,9 @@ class Session:
 
         return open_client(self.servers, unknown_topic_hint=unknown_topic_hint)
 
-    def overridden(self, servers: str | None, output: str | None, debug: bool) -> "Session":
-        """This, with what was said behind the command's name in place of what was said before it."""
-        return Session(servers or self.servers, output or self.output, debug or self.debug)
+    def overridden(self, servers: str | None, output: str | None, debug: bool) -> "CommandSession":
+        """Returns this, with the options behind the command's name in place of those before it."""
+        return CommandSession(servers or self.servers, output or self.output, debug or self.debug)
 
 
 def root_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -48,7 +48,7 @@ def root_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def with_session(*args: Any, servers: str, output: str, debug: bool, **kwargs: Any) -> Any:
-        return function(*args, session=Session(servers, output, debug), **kwargs)
+        return function(*args, session=CommandSession(servers, output, debug), **kwargs)
 
     servers = click.option(
         "--servers",
@@ -108,7 +108,7 @@ def debug_option(function: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--debug", is_flag=True, help="Show the traceback of an error.")(function)
 
 
-def current() -> Session:
-    """What was said before the command's name; the defaults when the command runs alone."""
-    session = click.get_current_context().find_object(Session)
-    return session if session is not None else Session()
+def current() -> CommandSession:
+    """The options before the command's name; the defaults when the command runs alone."""
+    session = click.get_current_context().find_object(CommandSession)
+    return session if session is not None else CommandSession()

@@ -1,7 +1,7 @@
 """What `--output json` prints, by command, as examples: the reference shows them, and a test holds the
 commands to them.
 
-Keys are promised: none goes away or changes its type; new ones may come. null: the broker can't say.
+Keys are stable: none goes away or changes its type; new ones may come. null: unknown to the broker.
 """
 
 from tank_cli.shell.output import Json
@@ -29,13 +29,18 @@ _CLUSTER: Json = {
             "role": "controller",
             "id": 1,
             "pid": 4711,
-            "addresses": {"tank": None, "http": "127.0.0.1:11112", "grpc": "127.0.0.1:11111"},
+            "addresses": {"tank": None, "kafka": None, "http": "127.0.0.1:11112", "grpc": "127.0.0.1:11111"},
         },
         {
             "role": "broker",
             "id": 1,
             "pid": 4712,
-            "addresses": {"tank": "127.0.0.1:11011", "http": "127.0.0.1:11012", "grpc": None},
+            "addresses": {
+                "tank": "127.0.0.1:11011",
+                "kafka": "127.0.0.1:11211",
+                "http": "127.0.0.1:11012",
+                "grpc": None,
+            },
         },
     ],
 }
@@ -113,7 +118,7 @@ SHAPES: dict[str, tuple[Json, ...]] = {
             "lossy_elections": 0,
             "balanced": True,
             "feature_level": 1,
-            "next_level_waits_for": {"brokers": [3], "controllers": []},
+            "next_level_waits_for": {"brokers": [3], "controllers": [], "topics": []},
             "waiting": [_PARTITION],
             "moving": [_PARTITION],
             "reports": [

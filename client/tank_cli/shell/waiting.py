@@ -1,4 +1,4 @@
-"""Waiting for what the cluster does by itself, with a bar for a person and lines for a log."""
+"""Waiting for the cluster's own work, with a bar for a person and lines for a log."""
 
 import sys
 import time
@@ -17,7 +17,7 @@ PLAIN_LINE_EVERY_S = 5.0
 
 @dataclass(slots=True, frozen=True)
 class Left:
-    """What has yet to be done."""
+    """The work that is left."""
 
     count: int
     text: str
@@ -27,7 +27,9 @@ class Left:
 def wait(
     verb: str, look: Callable[[], Left], patience_s: float, stuck: CliError, *, quiet: bool = False
 ) -> None:
-    """Looks until nothing is left. `stuck` is raised when nothing has changed for so long."""
+    """Calls `look` again and again until nothing is left. Raises `stuck` when nothing has changed for
+    `patience_s`.
+    """
     left = look()
     with _shown(verb, left.count, quiet=quiet) as show:
         changed = time.monotonic()
@@ -67,7 +69,7 @@ def _lines(verb: str) -> Callable[[Left], None]:
 
 @contextmanager
 def _bar(verb: str, total: int) -> Iterator[Callable[[Left], None]]:
-    """It goes away when the work is done: the closing line is the command's."""
+    """Shows a bar that disappears when the work is done; the command prints the closing line."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -82,7 +84,7 @@ def _bar(verb: str, total: int) -> Iterator[Callable[[Left], None]]:
         task = drawn.add_task(verb, total=total, text="")
 
         def show(left: Left) -> None:
-            most = max(total, left.count)  # more may have come
+            most = max(total, left.count)  # the work may have grown
             drawn.update(task, total=most, completed=most - left.count, text=left.text)
 
         yield show

@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 
 class MessageBatch:
-    """Messages of one partition, in order, as one fetch brought them. Nothing is decoded before a column is
-    asked for, and no object is made per message but by `messages()`.
+    """Messages of one partition, in order, as one fetch brought them. A column is decoded on first access,
+    and only `messages()` makes an object for each message.
 
-    topic, partition
-    chunk              the raw bundles (a memoryview, `{varint length, bundle}*`), which can hold more than
-    the batch base               the number of the chunk's first message (meaningless when its first bundle
-    is sparse) lower, upper       the batch is the chunk's messages with numbers from lower to upper
-    next_number        where to read on
-    high_water_mark    the greatest committed number of the partition when it was fetched
+    `topic`, `partition`: the source of the messages. `next_number`: the number to continue with.
+    `high_water_mark`: the greatest committed number of the partition when it was fetched.
+
+    `chunk`: the raw bundles, each with its varint length before it; they can hold more than the batch, whose
+    messages have the numbers `lower` to `upper`. `base`: the number of the chunk's first message, without
+    meaning when its first bundle is sparse.
     """
 
     __slots__ = (
@@ -58,8 +58,9 @@ class MessageBatch:
         high_water_mark: int,
         on_damage: Callable[[CorruptBundle], bool],
     ) -> None:
-        """on_damage: hears of each bundle that cannot be read, and says whether what is behind it is
-        wanted."""
+        """`on_damage`: called for each bundle that cannot be read; returns whether to read the messages
+        behind it.
+        """
         self._on_damage = on_damage
         self.topic = topic
         self.partition = partition
@@ -73,9 +74,10 @@ class MessageBatch:
 
     @property
     def columns(self) -> Columns:
-        """Numbers, timestamps, keys (None: no message has one), values. Of a chunk with a bundle that cannot
-        be read, what stands before it (and behind it, where the consumer skips it); CorruptBundle when that
-        is nothing."""
+        """Numbers, timestamps, keys (None: no message has one) and values. A bundle that cannot be read is
+        left out, and so are all messages behind it, unless the consumer skips damaged bundles. Raises
+        CorruptBundle when no message is left.
+        """
         if self._columns is None:
             try:
                 self._columns = decode_columns(self.chunk, self.base, self.lower, self.upper)
@@ -86,7 +88,9 @@ class MessageBatch:
         return self._columns
 
     def _sound(self) -> list[SoundPart]:
-        """What can be read and is wanted; the batch ends where that ends. Raises CorruptBundle."""
+        """Returns the parts of the batch that are readable and to be read, and shortens the batch to them.
+        Raises CorruptBundle.
+        """
         sound: list[SoundPart] = []
         for part in split_damaged(self.chunk, self.base, self.lower, self.upper):
             if isinstance(part, DamagedPart):
@@ -118,7 +122,7 @@ class MessageBatch:
 
     @property
     def values(self) -> list[bytes]:
-        """The contents."""
+        """The values."""
         return self.columns.values
 
     @property
@@ -146,7 +150,7 @@ class MessageBatch:
         )
 
     def messages(self) -> Iterator[ConsumedMessage]:
-        """One by one, as tuples (sequence_number, timestamp_ms, key, value, topic, partition)."""
+        """The messages as tuples (sequence_number, timestamp_ms, key, value, topic, partition)."""
         numbers, stamps, keys, values = self.columns
         rows = zip(
             numbers,
@@ -155,7 +159,7 @@ class MessageBatch:
             values,
             repeat(self.topic),
             repeat(self.partition),
-            strict=False,  # what is repeated has no end
+            strict=False,  # a repeated value has no end
         )
         return map(tuple.__new__, repeat(ConsumedMessage), rows)
 
@@ -171,7 +175,7 @@ class MessageBatch:
         return batches
 
     def starting_at(self, number: int) -> "MessageBatch":
-        """The same batch without what is below `number`."""
+        """Returns the same batch without the messages below `number`."""
         return MessageBatch(
             self.topic,
             self.partition,

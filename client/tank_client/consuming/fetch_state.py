@@ -1,9 +1,9 @@
-"""Where a consumer stands in each partition, and what an answer makes of it; pure.
+"""The position of a consumer in each partition, and how an answer changes it; pure.
 
-A fetched chunk may hold more than was asked for: messages below the number (the bundle that holds it comes
-whole), messages above the high-water mark (not committed yet), and at its end a part of a bundle (brokers
-of the old document cut chunks at the fetch size). All three are dropped here. Numbers may be missing
-(compaction, explicit numbers): a track just goes on behind the last bundle it saw.
+A fetched chunk may hold more than was asked for: messages below the number (brokers send whole bundles),
+messages above the high-water mark (not committed yet), and at its end a part of a bundle (brokers of the old
+document cut chunks at the fetch size). All three are dropped here. Numbers may be missing (compaction,
+explicit numbers): fetching goes on behind the last bundle.
 """
 
 import logging
@@ -21,14 +21,14 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, eq=False)
-class Wave:
-    """A fetch of some tracks, at the broker that it went to."""
+class FetchRound:
+    """One fetch of several partitions, at the broker to which it was sent."""
 
     address: Address
 
 
 @dataclass(slots=True, eq=False)
-class Track:
+class FetchState:
     """One partition of a consumer. Invariant: position <= fetch_from (but for 0, the first available, in
     both)."""
 
@@ -37,40 +37,44 @@ class Track:
     position: int
     """The next number to hand out; 0: the first available."""
     fetch_from: int
-    """The next number to fetch: what is between is in the buffer."""
+    """The next number to fetch: messages between it and `position` are in the buffer."""
     stop_after: int | None = None
-    """The last number wanted; None: no end."""
+    """The last number to read; None: no end."""
     fetch_bytes: int = 0
-    """What to ask for at least: grown when a bundle is larger than the usual; 0: the usual."""
+    """The least number of bytes to request, which grows for a bundle larger than `fetch_bytes`; 0:
+    `fetch_bytes`.
+    """
     damaged: DamagedPolicy = DamagedPolicy.ERROR
     damages: list[errors.CorruptBundle] = field(default_factory=list)
-    """Of all partitions of the consumer: what must be said before anything more is handed out."""
+    """Errors of all partitions of the consumer, which are raised before anything more is handed out."""
     generation: int = 0
-    """Raised by a seek, so that what was asked for before is dropped."""
-    wave: Wave | None = None
-    """The fetch that is under way; what another one brings is out of date."""
-    last_wave: int = 0
-    """Which fetch of the consumer's it was last part of, by their order."""
+    """A number that each seek raises, so that answers to earlier fetches are dropped."""
+    round: FetchRound | None = None
+    """The fetch under way; the answer to any other fetch is out of date."""
+    last_round: int = 0
+    """The number of the consumer's last fetch that had this partition."""
     behind: bool = True
-    """It is not known to be at its end."""
+    """Whether there may be more to fetch at once: the partition is not known to be at its end."""
     done: bool = False
-    """Everything up to `stop_after` was fetched."""
+    """Whether everything up to `stop_after` was fetched."""
     committed: int = -1
-    """What was committed last; -1: nothing."""
+    """The position that was committed last; -1: none."""
     failures: int = 0
     failing_since_ms: float = 0.0
     heard_ms: float = 0.0
-    """When it began, or brought something new last."""
+    """When the partition last brought something new, or was begun."""
     retry_at_ms: float = 0.0
     redirected_until_ms: float = 0.0
-    """The pause after a redirect: no news of a leader makes `retry_at_ms` less than this."""
+    """The end of the pause after a redirect: `retry_at_ms` is never less, even if a new leader becomes
+    known.
+    """
 
     def seek(self, number: int) -> None:
-        """Goes on at that number."""
+        """Continues at that number."""
         self.position = self.fetch_from = number
         self.damages[:] = [each for each in self.damages if (each.topic, each.partition) != self.route]
         self.generation += 1
-        self.wave = None
+        self.round = None
         self.behind, self.done, self.failures, self.retry_at_ms = True, False, 0, 0.0
         self._look_for_end()
 
@@ -80,8 +84,9 @@ class Track:
         return self.topic, self.partition
 
     def meet_damage(self, error: errors.CorruptBundle) -> bool:
-        """A batch that was handed out holds a bundle that cannot be read. Whether to go on behind it; else
-        the consumer stands before it and says so."""
+        """Handles a bundle that cannot be read in a batch that was handed out. Returns whether to go on
+        behind the bundle; otherwise the position stays before it, and the error is raised.
+        """
         if self.damaged is DamagedPolicy.SKIP:
             logger.warning("skipped: %s", error)
             return True
@@ -91,7 +96,9 @@ class Track:
         return False
 
     def take(self, chunk: FetchedChunk) -> MessageBatch | None:
-        """A fetch's answer: the batch that it holds, None when there is nothing new. CorruptBundle."""
+        """Takes a fetch's answer; returns its batch, or None when it has nothing new. Raises
+        CorruptBundle.
+        """
         self.failures = 0
         if not chunk.chunk:
             self._take_nothing(chunk)
@@ -105,7 +112,7 @@ class Track:
         except errors.CorruptBundle as error:
             if self.damaged is not DamagedPolicy.SKIP:
                 raise
-            # Nothing tells how many numbers it takes up: the next one, until another bundle comes.
+            # How many numbers the unreadable bundle has is unknown: one, until another bundle comes.
             logger.warning("skipped: %s", error)
             self.fetch_from = max(asked, chunk.base) + 1
             self._look_for_end()
@@ -113,9 +120,9 @@ class Track:
         if not whole:
             self._ask_for_more(chunk)
             return None
-        last = min(last, upper)  # what is beyond the end that was asked for was not read
+        last = min(last, upper)  # messages beyond `stop_after` are not to be read
         if last < asked:
-            self.behind = False  # nothing of it is new: the broker waits, or the mark has to move first
+            self.behind = False  # the chunk has nothing new: the high-water mark has to rise first
             return None
         batch = MessageBatch(
             self.topic,
@@ -135,7 +142,9 @@ class Track:
         return batch
 
     def out_of_bounds(self, bounds: errors.OutOfBounds, policy: OutOfBoundsPolicy) -> None:
-        """The number is not there: goes where the policy says, or raises the error."""
+        """Handles a position outside of the partition: moves to where the policy says, or raises the
+        error.
+        """
         if policy is OutOfBoundsPolicy.ERROR:
             raise bounds
         earliest = policy is OutOfBoundsPolicy.EARLIEST
@@ -147,7 +156,9 @@ class Track:
         self._look_for_end()
 
     def _last_number(self, chunk: FetchedChunk, asked: int) -> tuple[int, bool]:
-        """The last number of the chunk that may be handed out, and whether it holds a whole bundle at all."""
+        """Returns the last number of the chunk that may be handed out, and whether the chunk holds a whole
+        bundle.
+        """
         number, last, whole = chunk.base, 0, False
         try:
             for bundle in bundles(chunk.chunk):
@@ -165,16 +176,16 @@ class Track:
         except InvalidBundle as error:
             if last < asked:
                 raise errors.CorruptBundle(self.topic, self.partition, asked, str(error)) from None
-            # What stands before it is good, and the next fetch meets it first.
+            # The bundles before the bad one are good; the next fetch begins with the bad one.
         return last, whole
 
     def _take_nothing(self, chunk: FetchedChunk) -> None:
         self.behind = False
         if self.stop_after is not None and chunk.high_water_mark >= self.stop_after:
-            self.done = True  # what is missing up to the end are numbers that nobody has
+            self.done = True  # the log has no messages with the numbers up to the end
 
     def _ask_for_more(self, chunk: FetchedChunk) -> None:
-        """The chunk ends within its first bundle."""
+        """Requests more bytes, because the chunk ends within its first bundle."""
         size = max(self.fetch_bytes, len(chunk.chunk))
         if size >= MAX_FETCH_BYTES:
             raise errors.CorruptBundle(

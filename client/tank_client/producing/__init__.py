@@ -1,8 +1,8 @@
 """Producing: from a program's messages to acknowledged bundles.
 
-- `input_columns`, `partitioner`: what a program gives, checked and in columns; its partitions
+- `input_columns`, `partitioner`: a program's messages, checked and in columns; their partitions
 - `accumulator`, `partition_queue`: messages gathered into bundles, by partition
 - `encoding`: a bundle's bytes
-- `sender`: sends bundles, and judges the answers
-- `verdict`, `outcomes`, `unstored`: what became of each bundle, and who learns it
+- `sender`: sends bundles, and handles the answers
+- `delivery`, `unstored`: the outcome of each bundle, and how the program gets it
 """

@@ -1,20 +1,30 @@
-"""All that a producer holds: messages gathered into bundles, by topic and partition; pure. See
-`partition_queue` for what becomes of them."""
+"""The messages that a producer holds, gathered into bundles by topic and partition; pure. `partition_queue`
+has the later life of a bundle.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tank_client import errors
-from tank_client.producing.partition_queue import MESSAGE_OVERHEAD_BYTES, Delivery, Lane, PendingBundle
+from tank_client.producing.partition_queue import (
+    MESSAGE_OVERHEAD_BYTES,
+    Delivery,
+    PartitionQueue,
+    PendingBundle,
+)
 from tank_protos.bundle.cut import fill
 
 MAX_BUNDLE_MESSAGES = 16_384
-"""A bundle is full by its bytes or by this, so that one of tiny messages is decoded quickly, too."""
+"""A bundle is full at `batch_bytes` or at this many messages, so that a bundle of tiny messages is decoded
+quickly, too.
+"""
 
 
 def as_bytes(content: object) -> bytes:
-    """A key or value that is not bytes yet, as a copy. InvalidArgument for what is no buffer."""
+    """Returns a copy, as bytes, of a key or value of another type. Raises InvalidArgument for a value that is
+    not a buffer.
+    """
     if isinstance(content, bytes | bytearray | memoryview):
         return bytes(content)
     raise errors.InvalidArgument(
@@ -22,22 +32,22 @@ def as_bytes(content: object) -> bytes:
     )
 
 
-class Columns(NamedTuple):
-    """Messages as columns of the same length; `keys` None: none has one."""
+class InputColumns(NamedTuple):
+    """Messages as columns of the same length; `keys` None: no message has a key."""
 
     values: Sequence[bytes]
     keys: Sequence[bytes | None] | None
     timestamps_ms: Sequence[int]
 
-    def part(self, start: int, stop: int) -> "Columns":
+    def part(self, start: int, stop: int) -> "InputColumns":
         """A slice of them."""
         keys = None if self.keys is None else self.keys[start:stop]
-        return Columns(self.values[start:stop], keys, self.timestamps_ms[start:stop])
+        return InputColumns(self.values[start:stop], keys, self.timestamps_ms[start:stop])
 
-    def pick(self, places: Sequence[int]) -> "Columns":
-        """Those at these places."""
+    def pick(self, places: Sequence[int]) -> "InputColumns":
+        """The messages at these indexes."""
         values, keys, stamps = self
-        return Columns(
+        return InputColumns(
             [values[at] for at in places],
             None if keys is None else [keys[at] for at in places],
             [stamps[at] for at in places],
@@ -45,22 +55,24 @@ class Columns(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class TopicLanes:
-    """A topic's lanes. `partitions` None: the broker does not tell how many there are."""
+class TopicQueues:
+    """A topic's queues. `partitions` is None when the broker does not give their number."""
 
     partitions: int | None
     learned_ms: float
     stale: bool = False
-    """The number is to be asked for again."""
-    lanes: dict[int, Lane] = field(default_factory=dict)
+    """Whether the number of partitions must be asked for again."""
+    by_partition: dict[int, PartitionQueue] = field(default_factory=dict)
     sticky: int = -1
-    """Where messages without a key go for now; -1: to be drawn."""
+    """The partition that messages without a key go to at present; -1: the next one is drawn at random."""
     taking: PendingBundle | None = None
-    """The open bundle there, once it has taken a message without a key: the next one is added at once."""
+    """The open bundle of that partition, once it has taken a message without a key: the next such message is
+    added to it at once.
+    """
 
 
-class Lanes:
-    """All lanes of a producer: messages in, bundles out. Invariant: `held_bytes` is the memory of all
+class Accumulator:
+    """All queues of a producer: messages in, bundles out. Invariant: `held_bytes` is the memory of all
     bundles held."""
 
     __slots__ = (
@@ -98,43 +110,48 @@ class Lanes:
         self._now_ms = now_ms
         self._order = 0
         self._idempotent = False
-        self.topics: dict[str, TopicLanes] = {}
-        # Lanes that hold something, in the order they began to.
-        self.active: dict[Lane, None] = {}
+        self.topics: dict[str, TopicQueues] = {}
+        # The queues that hold a message, in the order in which they got their first.
+        self.active: dict[PartitionQueue, None] = {}
         self.held_bytes = 0
-        # A bundle was opened or sealed since the engine was told: there is something to wait for, or to send.
+        # Whether a bundle was opened or sealed since the engine was last woken.
         self.news = False
-        # Bundles sealed since a face let the engine run.
+        # The number of bundles sealed since the program's send last let the engine run.
         self.full = 0
-        # By `order`, rising: what is neither stored nor given up.
+        # By `order`, rising: bundles that are neither stored nor given up.
         self.unfinished: dict[int, PendingBundle] = {}
 
     @property
     def next_order(self) -> int:
-        """The order of the next bundle that will be opened; those before it are lower."""
+        """The order of the next bundle that will be opened; earlier bundles have lower ones."""
         return self._order
 
     def set_idempotent(self, idempotent: bool) -> None:
-        """Before the first message: whether the broker recognizes repeats."""
+        """Sets whether the broker recognizes repeats. Called before the first message."""
         self._idempotent = idempotent
 
-    def place(self, topic: str, key: bytes | None, partition: int | None) -> Lane:
-        """The lane of a message: the partition named, the key's, or where messages without key go for now."""
-        lanes = self.topics[topic]
+    def place(self, topic: str, key: bytes | None, partition: int | None) -> PartitionQueue:
+        """The queue of a message: that of the named partition, of the key's partition, or of the present
+        partition for messages without a key.
+        """
+        queues = self.topics[topic]
         if partition is None:
-            partitions = _known(lanes)
+            partitions = _known(queues)
             if key:
                 partition = self._hash(key) % partitions
             else:
-                if lanes.sticky < 0:
-                    lanes.sticky = int(self._random() * partitions)
-                partition = lanes.sticky
-        lane = lanes.lanes.get(partition)
-        return lane if lane is not None else self._new_lane(topic, lanes, partition)
+                if queues.sticky < 0:
+                    queues.sticky = int(self._random() * partitions)
+                partition = queues.sticky
+        queue = queues.by_partition.get(partition)
+        return queue if queue is not None else self._new_queue(topic, queues, partition)
 
-    def runs(self, topic: str, batch: Columns, partition: int | None) -> Iterable[tuple[int | None, Columns]]:
-        """The messages by where they go, each run in their order: the partition that was named, the keys', or
-        None for those without key."""
+    def runs(
+        self, topic: str, batch: InputColumns, partition: int | None
+    ) -> Iterable[tuple[int | None, InputColumns]]:
+        """Splits messages by their partition, each run in order: the named partition, the partitions of the
+        keys, or None for messages without key.
+        """
         if partition is not None or batch.keys is None or not any(batch.keys):
             return [(partition, batch)]
         partitions, key_hash = _known(self.topics[topic]), self._hash
@@ -147,17 +164,17 @@ class Lanes:
                 places[place] = [at]
         return [(place, batch.pick(chosen)) for place, chosen in places.items()]
 
-    def _new_lane(self, topic: str, lanes: TopicLanes, partition: int) -> Lane:
-        if not 0 <= partition < (65536 if lanes.partitions is None else lanes.partitions):
+    def _new_queue(self, topic: str, queues: TopicQueues, partition: int) -> PartitionQueue:
+        if not 0 <= partition < (65536 if queues.partitions is None else queues.partitions):
             raise errors.UnknownPartition(topic, partition)
         in_flight = self._max_in_flight if self._idempotent else 1
-        lane = lanes.lanes[partition] = Lane(topic, partition, self._idempotent, in_flight)
-        return lane
+        queue = queues.by_partition[partition] = PartitionQueue(topic, partition, self._idempotent, in_flight)
+        return queue
 
     def add(
         self, topic: str, value: bytes, key: bytes | None, partition: int | None, timestamp_ms: int
     ) -> PendingBundle:
-        """Adds one message; its bundle, which is sealed when it is full."""
+        """Adds one message; returns its bundle, which is sealed when it is full."""
         size = len(value)
         if key:
             if type(key) is not bytes:
@@ -178,23 +195,26 @@ class Lanes:
         self.held_bytes += size + MESSAGE_OVERHEAD_BYTES
         bundle.size_bytes = size = bundle.size_bytes + size
         if size >= self._batch_bytes or len(values) >= MAX_BUNDLE_MESSAGES:
-            self.seal(self.topics[topic].lanes[bundle.partition])
+            self.seal(self.topics[topic].by_partition[bundle.partition])
         return bundle
 
     def _bundle_for(self, topic: str, key: bytes | None, partition: int | None) -> PendingBundle:
         """The open bundle that takes such a message."""
         if key and len(key) > 255:
-            raise errors.InvalidArgument(f"topic {topic!r}: a key of {len(key)} bytes; 255 at most")
-        lane = self.place(topic, key, partition)
-        bundle = lane.open or self._open(lane)
+            raise errors.InvalidArgument(f"topic {topic!r}: a key of {len(key)} bytes; keys have at most 255")
+        queue = self.place(topic, key, partition)
+        bundle = queue.open or self._open(queue)
         if not key and partition is None:
             self.topics[topic].taking = bundle
         return bundle
 
-    def extend(self, lane: Lane, run: Columns, at: int, free_bytes: int) -> tuple[int, PendingBundle]:
+    def extend(
+        self, queue: PartitionQueue, run: InputColumns, at: int, free_bytes: int
+    ) -> tuple[int, PendingBundle]:
         """Adds messages of the run, from index `at` on: as many as its open bundle takes, or `free_bytes`, at
-        least one. The index behind them, and the bundle."""
-        bundle = lane.open or self._open(lane)
+        least one. Returns the index behind them, and the bundle.
+        """
+        bundle = queue.open or self._open(queue)
         room = min(self._batch_bytes - bundle.size_bytes, free_bytes)
         before = len(bundle.values)
         stop, size = fill(run.values, run.keys, at, MAX_BUNDLE_MESSAGES - before, room)
@@ -208,52 +228,55 @@ class Lanes:
         bundle.size_bytes += size
         self.held_bytes += size + len(values) * MESSAGE_OVERHEAD_BYTES
         if bundle.size_bytes >= self._batch_bytes or len(bundle.values) >= MAX_BUNDLE_MESSAGES:
-            self.seal(lane)
+            self.seal(queue)
         return stop, bundle
 
-    def _open(self, lane: Lane) -> PendingBundle:
-        bundle = lane.open = PendingBundle(
-            lane.topic, lane.partition, self._new_delivery(), self._now_ms(), self._order
+    def _open(self, queue: PartitionQueue) -> PendingBundle:
+        bundle = queue.open = PendingBundle(
+            queue.topic, queue.partition, self._new_delivery(), self._now_ms(), self._order
         )
         self.unfinished[self._order] = bundle
         self._order += 1
-        self.active[lane] = None
+        self.active[queue] = None
         self.news = True
         return bundle
 
-    def seal(self, lane: Lane) -> None:
-        """The lane's open bundle is to be sent; keyless messages go elsewhere now."""
-        lane.seal()
+    def seal(self, queue: PartitionQueue) -> None:
+        """Closes the queue's open bundle, to be sent; messages without key go to another partition from now
+        on.
+        """
+        queue.seal()
         self.news = True
         self.full += 1
-        lanes = self.topics.get(lane.topic)
-        if lanes is not None and lanes.sticky == lane.partition:
-            lanes.sticky, lanes.taking = -1, None
+        queues = self.topics.get(queue.topic)
+        if queues is not None and queues.sticky == queue.partition:
+            queues.sticky, queues.taking = -1, None
 
     def seal_due(self, opened_before_ms: float) -> None:
-        """Seals what has lingered long enough."""
-        for lane in self.active:
-            if lane.open is not None and lane.open.opened_ms <= opened_before_ms:
-                self.seal(lane)
+        """Seals bundles that have lingered long enough."""
+        for queue in self.active:
+            if queue.open is not None and queue.open.opened_ms <= opened_before_ms:
+                self.seal(queue)
 
     def release(self, bundle: PendingBundle) -> None:
-        """The bundle is finished: its memory is free."""
+        """Takes a finished bundle out, and frees its memory."""
         self.held_bytes -= bundle.memory_bytes
         del self.unfinished[bundle.order]
 
     @property
     def trouble(self) -> errors.TankError | None:
-        """What keeps a bundle from being stored: its last failure; None: nothing that is known."""
+        """The last failure of a bundle that is not stored yet; None when there is none."""
         return next((b.last_error for b in self.unfinished.values() if b.last_error is not None), None)
 
     def tidy(self) -> None:
-        """Forgets about lanes that hold nothing."""
-        for lane in [lane for lane in self.active if lane.idle]:
-            del self.active[lane]
+        """Forgets empty queues."""
+        for queue in [queue for queue in self.active if queue.idle]:
+            del self.active[queue]
 
 
-def _known(lanes: TopicLanes) -> int:
-    """How many partitions the topic has. FeatureMissing where the broker does not tell."""
-    if lanes.partitions is None:
-        raise errors.FeatureMissing("telling a topic's partitions", 0, "name the partition of each message")
-    return lanes.partitions
+def _known(queues: TopicQueues) -> int:
+    """Returns the number of the topic's partitions. Raises FeatureMissing where the broker does not give
+    it."""
+    if queues.partitions is None:
+        raise errors.FeatureMissing("listing a topic's partitions", 0, "name the partition of each message")
+    return queues.partitions

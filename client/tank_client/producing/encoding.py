@@ -1,4 +1,4 @@
-"""A bundle's columns to the bytes that are sent; pure."""
+"""Encodes a bundle's columns; pure."""
 
 import struct
 
@@ -11,8 +11,9 @@ _CODECS = {None: None, True: Codec.SNAPPY, False: Codec.NONE}
 
 
 def encode_bundle(bundle: PendingBundle, compression: bool | None) -> None:
-    """Puts `bundle.batch` in the place of its columns, unless it is there. `compression`: as ProducerSettings
-    have it. InvalidArgument."""
+    """Encodes the bundle's columns into `bundle.batch`, unless that was done. `compression`: as in
+    ProducerSettings. Raises InvalidArgument.
+    """
     if bundle.batch is not None:
         return
     stamps = bundle.timestamps
@@ -27,7 +28,7 @@ def encode_bundle(bundle: PendingBundle, compression: bool | None) -> None:
             topic=bundle.topic,
         )
     except (OutOfRange, TypeError, ValueError, struct.error) as error:
-        # The faces have looked at it; what slips through must fail its bundle, not stop the engine.
+        # `send` has checked the messages; a value that it missed must fail its bundle, not stop the engine.
         raise errors.InvalidArgument(
             f"a bundle for {bundle.topic}/{bundle.partition} cannot be encoded: {error}"
         ) from None

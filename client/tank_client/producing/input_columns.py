@@ -1,4 +1,4 @@
-"""What a program gives a producer to send, checked and in columns."""
+"""Checks a program's messages, and puts them into columns for a producer."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -8,18 +8,18 @@ from types import NoneType
 from typing import Any
 
 from tank_client import errors
-from tank_client.producing.accumulator import Columns, as_bytes
+from tank_client.producing.accumulator import InputColumns, as_bytes
 
 PORTION_MESSAGES = 1024
-"""So many messages are taken out of a generator at once."""
+"""How many messages are read from a generator at once."""
 
 
-def portions(
+def column_batches(
     values: Iterable[bytes],
     keys: Iterable[bytes | None] | None,
     timestamps_ms: Iterable[int] | int | None,
-) -> Iterator[Columns]:
-    """The messages as columns: sequences as a whole, generators in portions. InvalidArgument."""
+) -> Iterator[InputColumns]:
+    """The messages as columns: sequences as a whole, generators in portions. Raises InvalidArgument."""
     columns = (values, keys, timestamps_ms)
     if all(isinstance(column, Sequence) or not isinstance(column, Iterable) for column in columns):
         yield _checked(*columns)
@@ -33,18 +33,20 @@ def portions(
 
 
 def _taker(column: Any) -> Callable[[], Any]:
-    """Gives the next portion of a column, or the one value that all messages share."""
+    """Returns a function that gives the next portion of a column, or the one value that all messages
+    share.
+    """
     if not isinstance(column, Iterable):
         return lambda: column
     rest = iter(column)
     return lambda: list(islice(rest, PORTION_MESSAGES))
 
 
-def _checked(values: Any, keys: Any, timestamps_ms: Any) -> Columns:
+def _checked(values: Any, keys: Any, timestamps_ms: Any) -> InputColumns:
     if not isinstance(values, Sequence):
         raise errors.InvalidArgument(f"values are many messages, not one {type(values).__name__}")
     count = len(values)
-    return Columns(all_bytes(values), all_keys(keys, count), stamps_of(count, timestamps_ms))
+    return InputColumns(all_bytes(values), all_keys(keys, count), stamps_of(count, timestamps_ms))
 
 
 def all_bytes(values: Sequence[bytes]) -> list[bytes]:
@@ -55,7 +57,9 @@ def all_bytes(values: Sequence[bytes]) -> list[bytes]:
 
 
 def _are_all(column: Sequence[object], *types: type) -> bool:
-    """Whether each is of one of the types itself. A count costs less than half of what a set of them does."""
+    """Whether the exact type of each value is one of these. Counting takes less than half the time of a set
+    of the types.
+    """
     found = list(map(type, column))
     return sum(map(found.count, types)) == len(found)
 
@@ -74,7 +78,7 @@ def all_keys(keys: Sequence[bytes | None] | None, messages: int) -> list[bytes |
 
 
 def stamps_of(messages: int, timestamps_ms: Sequence[int] | int | None) -> list[int]:
-    """One timestamp a message: those given, the one given, or now."""
+    """A timestamp for each message: the given ones, the one given for all, or now."""
     if timestamps_ms is None:
         return [int(time.time() * 1000)] * messages
     given = timestamps_ms if isinstance(timestamps_ms, Sequence) else [timestamps_ms]

@@ -1,17 +1,16 @@
 """One partition's bundles on their way from a producer to the broker; pure.
 
-A `Lane` keeps one partition's order. A bundle is *open* (takes messages), *sealed* (waits to be sent), *in
-flight* (at most five; one without idempotence), and then acknowledged or given up. When one in flight fails
-in a way that may pass, nothing new is sent until every other one in flight has its answer; then all that
-are not acknowledged go again, in their order. With a producer id they keep their sequence numbers, so that
-the broker recognizes what it has.
+A `PartitionQueue` keeps one partition's order. A bundle is *open* (takes messages), *sealed* (waits to be
+sent), *in flight* (at most five; one without idempotence), and then acknowledged or given up. When a bundle
+in flight fails for a temporary reason, nothing new is sent until all others in flight have their answers;
+then all that are not acknowledged are sent again, in their order. With a producer id they keep their sequence
+numbers, so that the broker recognizes repeats.
 
 When a bundle is given up, those behind it must not be refused for the gap that it leaves:
-- it is certainly not stored: the ones behind it are not stored either (the broker refuses gaps); they are
-numbered anew;
-- it may be stored: those behind it that were sent before are given up with it, for they may be stored too;
-the rest goes
-  on under a new producer id, which `needs_identity` asks for.
+- it is certainly not stored: the bundles behind it are not stored either (the broker refuses gaps); they are
+  numbered anew;
+- it may be stored: those behind it that were sent before are given up with it, for they may be stored, too;
+  the rest goes on under a new producer id, which `needs_identity` asks for.
 """
 
 from collections import deque
@@ -24,20 +23,20 @@ from tank_client.model import ProducerIdentity, Stored
 SEQUENCE_MODULUS = 1 << 31
 """Sequence numbers of idempotent producers wrap here, as Kafka's do."""
 MESSAGE_OVERHEAD_BYTES = 100
-"""What a message costs in memory besides its key and value: bytes objects' heads and list entries."""
+"""The memory of a message besides its key and value: the headers of bytes objects, and list entries."""
 
 
 class Delivery(Protocol):
     """The future of a bundle: asyncio's or concurrent.futures'."""
 
     def done(self) -> bool:
-        """Whether it has an outcome, or was cancelled."""
+        """Whether the delivery has an outcome, or was cancelled."""
 
     def set_result(self, result: Stored, /) -> None:
-        """The bundle is stored."""
+        """Completes the delivery: the bundle is stored."""
 
     def set_exception(self, exception: BaseException, /) -> None:
-        """It is not, or nobody knows."""
+        """It is not stored, or its outcome is unknown."""
 
     @property
     def seen(self) -> bool:
@@ -57,7 +56,7 @@ class PendingBundle:
     keys: list[bytes | None] | None = None
     timestamps: list[int] = field(default_factory=list)
     size_bytes: int = 0
-    """Of keys and values."""
+    """The size of keys and values."""
     counted: int = 0
     """The number of messages, once the columns are gone."""
     batch: bytes | None = None
@@ -67,24 +66,24 @@ class PendingBundle:
     """The producer's number of its first message; -1: none yet."""
     identity: ProducerIdentity | None = None
     maybe_stored: bool = False
-    """It was sent, and no answer said that it was not stored."""
+    """Whether it was sent, and no answer said that it was not stored."""
     last_error: errors.TankError | None = None
 
     @property
     def messages(self) -> int:
-        """How many there are."""
+        """The number of messages."""
         return self.counted or len(self.values)
 
     @property
     def memory_bytes(self) -> int:
-        """What its messages count for in the producer's memory."""
+        """The bundle's share of the producer's memory."""
         return self.size_bytes + self.messages * MESSAGE_OVERHEAD_BYTES
 
 
 @dataclass(slots=True, eq=False)
-class Lane:
+class PartitionQueue:
     """One partition's bundles. Invariant: `in_flight`, then `again`, then `sealed`, then `open` is the
-    messages' order, where `in_flight` and `again` interleave only while the lane is `recovering`."""
+    messages' order, where `in_flight` and `again` interleave only while the queue is `recovering`."""
 
     topic: str
     partition: int
@@ -97,41 +96,44 @@ class Lane:
     recovering: bool = False
     retry_at_ms: float = 0.0
     redirected_until_ms: float = 0.0
-    """The pause after a redirect: no news of a leader makes `retry_at_ms` less than this."""
+    """The end of the pause after a redirect: `retry_at_ms` is never less, even if a new leader becomes
+    known.
+    """
     failures: int = 0
-    """In a row; what is in flight together fails together."""
+    """The number of failures in a row; bundles that are in flight together fail together."""
     identity: ProducerIdentity | None = None
     next_sequence: int = 0
     retired_producer: int = 0
-    """The producer id that this lane must not use again; 0: none."""
+    """The producer id that this queue must not use again; 0: none."""
     _renumber_from: int | None = None
     _broken: bool = False
 
     @property
     def idle(self) -> bool:
-        """Nothing is held."""
+        """Whether the queue is empty."""
         return not (self.open or self.sealed or self.in_flight or self.again)
 
     @property
     def needs_identity(self) -> bool:
-        """A bundle waits for a producer id."""
+        """Whether a bundle waits for a producer id."""
         return self.idempotent and self.identity is None and bool(self.sealed) and not self.recovering
 
     def seal(self) -> None:
-        """The open bundle takes no more."""
+        """Seals the open bundle, if there is one."""
         if self.open is not None:
             self.sealed.append(self.open)
             self.open = None
 
     def gap_can_close(self, bundle: PendingBundle) -> bool:
-        """Whether a gap before this bundle is known and passes: one before it is not acknowledged yet, or
-        was given up."""
+        """Whether a gap before this bundle is expected: an earlier bundle is not acknowledged yet, or was
+        given up.
+        """
         if self._renumber_from is not None or self._broken:
             return True
         return any(other.order < bundle.order for other in (*self.in_flight, *self.again))
 
     def next_to_send(self, now_ms: float) -> PendingBundle | None:
-        """The bundle to send now, with its sequence; it counts as in flight from here on."""
+        """Returns the bundle to send now, with its sequence number; it counts as in flight from here on."""
         if self.recovering or not self.sealed or now_ms < self.retry_at_ms:
             return None
         if len(self.in_flight) >= self.max_in_flight or (self.idempotent and self.identity is None):
@@ -145,22 +147,25 @@ class Lane:
         return bundle
 
     def unsend(self, bundle: PendingBundle) -> None:
-        """It could not be handed to a connection: it is the next one to send again."""
+        """Puts a bundle back that could not be given to a connection: it is the next to be sent."""
         self.in_flight.remove(bundle)
         self.sealed.appendleft(bundle)
 
     def acknowledged(self, bundle: PendingBundle) -> list[PendingBundle]:
-        """It is stored. Bundles that are given up because of what was found before (see `_settle`)."""
+        """Notes that the bundle is stored. Returns the bundles that are given up because of earlier failures
+        (see `_end_recovery`).
+        """
         self.in_flight.remove(bundle)
         self.failures = 0
-        return self._settle()
+        return self._end_recovery()
 
     def failed(
         self, bundle: PendingBundle, error: errors.TankError, *, retry: bool, retry_at_ms: float
     ) -> list[PendingBundle]:
-        """A bundle in flight was not acknowledged; `bundle.maybe_stored` is up to date. Those that are
-        given up: their `last_error` says why. All that fail before the next is sent are one failure, and the
-        first says when to try again: most often one cause has befallen them."""
+        """Notes that a bundle in flight failed; `bundle.maybe_stored` is up to date. Returns the bundles that
+        are given up, with the reason in `last_error`. Failures before the next bundle is sent count as one,
+        and the first sets the time of the retry, because they most often have one cause.
+        """
         self.in_flight.remove(bundle)
         bundle.last_error = error
         self.recovering = True
@@ -169,15 +174,17 @@ class Lane:
                 self.failures += 1
                 self.retry_at_ms = retry_at_ms
             self.again.append(bundle)
-            return self._settle()
+            return self._end_recovery()
         return [bundle, *self._given_up(bundle)]
 
     def forget_identity(self) -> None:
-        """The broker knows this producer no more: what was surely not stored goes on under a new id."""
+        """Takes a new producer id for bundles that are surely not stored, because the broker has forgotten
+        this producer.
+        """
         self._broken = True
 
     def expire(self, opened_before_ms: float) -> list[PendingBundle]:
-        """Bundles that waited too long and are not in flight, taken out."""
+        """Takes out, and returns, bundles that have waited too long and are not in flight."""
         late: list[PendingBundle] = []
         while self.sealed and self.sealed[0].opened_ms <= opened_before_ms:
             bundle = self.sealed.popleft()
@@ -188,7 +195,7 @@ class Lane:
         return late
 
     def abandon(self) -> list[PendingBundle]:
-        """Everything that is held, taken out."""
+        """Takes out, and returns, all bundles."""
         self.seal()
         held = [*self.in_flight, *self.again, *self.sealed]
         self.in_flight.clear()
@@ -206,10 +213,12 @@ class Lane:
                 or (self._renumber_from - bundle.sequence) % SEQUENCE_MODULUS < SEQUENCE_MODULUS // 2
             ):
                 self._renumber_from = bundle.sequence
-        return self._settle()
+        return self._end_recovery()
 
-    def _settle(self) -> list[PendingBundle]:
-        """Once nothing is in flight, what is not acknowledged takes its place in front again."""
+    def _end_recovery(self) -> list[PendingBundle]:
+        """Once nothing is in flight, puts bundles that are not acknowledged in front again, in their
+        order.
+        """
         if not self.recovering or self.in_flight:
             return []
         self.recovering = False

@@ -1,15 +1,13 @@
-"""Which partition a message goes to; pure.
+"""Chooses the partition of a message; pure.
 
 A message with a key goes to `hash(key) % partitions`, so that messages of one key keep their order. Two
 hashes:
 
 - `crc32c` (the default): CRC-32C (Castagnoli, as in iSCSI, RFC 3720) of the key's bytes, an unsigned 32-bit
-number.
-  One table-driven or hardware-assisted call in every language.
-- `murmur2`: what Kafka's Java producer does: MurmurHash2 with seed 0x9747b28c of the key's bytes, its
-lowest 31 bits.
-  For topics that programs share which speak Kafka. Slower in Python: keys met before are remembered (up to
-  4,096).
+  number. One table-driven or hardware-assisted call in every language.
+- `murmur2`: what Kafka's Java producer does: MurmurHash2 with seed 0x9747b28c of the key's bytes, its lowest
+  31 bits. For topics that programs share which speak Kafka. Slower in Python: keys met before are remembered
+  (up to 4,096).
 
 A message without key sticks to one partition until its bundle there is full or sent, then another is drawn:
 full bundles instead of one small one per partition. An empty key is no key. Adding partitions moves keys.
@@ -36,7 +34,7 @@ def crc32c(key: bytes) -> int:
 
 @lru_cache(maxsize=4096)
 def murmur2(key: bytes) -> int:
-    """MurmurHash2 as Kafka's default partitioner has it, with the sign bit dropped."""
+    """MurmurHash2 as in Kafka's default partitioner, without the sign bit."""
     length = len(key)
     value = _SEED ^ length
     whole = length & ~3
@@ -55,7 +53,7 @@ _HASHES: dict[str, KeyHash] = {"crc32c": crc32c, "murmur2": murmur2}
 
 
 def key_hash(name: str) -> KeyHash:
-    """The hash by its name. InvalidArgument for another name."""
+    """Returns the hash of this name. Raises InvalidArgument for another name."""
     try:
         return _HASHES[name]
     except KeyError:

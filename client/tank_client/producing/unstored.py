@@ -1,4 +1,4 @@
-"""Says how many messages a producer gave up without an answer: an end without a flush must not be silent.
+"""Warns of messages that a producer gave up without an answer, so that an end without a flush is not silent.
 
 A program that ends by an exception, or that leaves a client open, loses what its producers still hold. The
 number goes to the log `tank_client` as a warning, which Python shows without any configuration, and as a
@@ -21,25 +21,26 @@ class Holder(Protocol):
 
     @property
     def held_messages(self) -> int:
-        """Those that have neither an answer nor a failure yet."""
+        """The number of messages that have no outcome yet."""
 
 
 _open: Final[weakref.WeakSet[Holder]] = weakref.WeakSet()
-"""Engines that were not closed. At the interpreter's exit they say what they hold."""
+"""Engines that were not closed. At the interpreter's exit, the messages that they hold are warned of."""
 
 
 def watch(holder: Holder) -> None:
-    """From now on until its end."""
+    """Watches an engine, until `unwatch`."""
     _open.add(holder)
 
 
 def unwatch(holder: Holder) -> None:
-    """It ended in order."""
+    """Forgets an engine that ended in order."""
     _open.discard(holder)
 
 
 def say(messages: int, why: str) -> None:
-    """`why` ends the sentence, as in "the program ended". Nothing is said of no messages."""
+    """Warns of messages that were not acknowledged; `why` ends the sentence, as in "the program ended". Does
+    nothing when there are none."""
     if not messages:
         return
     noun = "message was" if messages == 1 else "messages were"

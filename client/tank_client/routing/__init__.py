@@ -1,8 +1,8 @@
-"""Which broker a request goes to, and when it is sent again.
+"""Chooses the broker of a request, and repeats requests.
 
 - `calls`: carries out operations, with retries and deadlines
-- `routes`, `leader_finder`, `seeking`: which broker leads a partition
-- `by_leader`: questions about many partitions, put to their leaders
+- `routes`, `leader_finder`, `leader_search`: which broker leads a partition
+- `by_leader`: requests about many partitions, split by leader
 - `pool`: one connection for each broker
 - `backoff`: waits between attempts
 """

@@ -1,4 +1,4 @@
-"""How long to wait before the next attempt; pure, the randomness is brought in."""
+"""The wait before the next attempt; pure, the caller passes the random numbers."""
 
 from collections.abc import Callable
 
@@ -11,11 +11,13 @@ def wait_ms(failures: int, min_ms: int, max_ms: int, random: Callable[[], float]
 
 
 ELECTION = 30
-"""So many questions, in about a second, an election is given that goes as it should."""
+"""The number of questions, in about a second, within which a usual election ends."""
 
 
 def soon_ms(questions: int, min_ms: int, random: Callable[[], float]) -> float:
-    """The wait after the `questions`-th time that nobody led (from 1 on): `min_ms` at most, and five times as
-    much for what is no common election any more. Whoever is asked answers at once, from memory."""
+    """Returns the wait after the `questions`-th answer without a leader (from 1 on): at most `min_ms`, and
+    five times as much once the election takes longer than usual. Brokers answer the question from memory, at
+    once.
+    """
     most = min_ms if questions <= ELECTION else 5 * min_ms
     return most * (1 + random()) / 2

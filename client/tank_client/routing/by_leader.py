@@ -1,7 +1,7 @@
-"""Questions about many partitions, each put to the brokers that lead them: ends and times.
+"""Requests about many partitions, split by their leaders.
 
-A broker answers for what it leads. So partitions are asked for leader by leader, all at once; what a broker
-could not tell after all is asked for again alone, which follows the leader like any call.
+A broker answers for the partitions that it leads. So one request goes to each leader, all at the same time; a
+partition that its broker does not lead after all is asked for alone, by a call that finds the leader.
 """
 
 import asyncio
@@ -10,75 +10,79 @@ from typing import TypeVar
 
 from tank_client import errors
 from tank_client.model import Address, Ends, FoundTime
-from tank_client.routing.calls import Caller
+from tank_client.routing.calls import Calls
 from tank_client.routing.routes import Route
 from tank_client.wire.topic_operations import await_ends, discover_partitions, find_by_time
 
 T = TypeVar("T")
 
 _WAIT_MS = 1_000
-"""How long one question waits where several brokers are asked: when one has news, the others go on waiting
-for as long, and nobody listens."""
-_LONE_WAIT_MS = 5_000
-"""The same where one broker is asked: it may lead no longer, and not know it."""
+"""How long a request waits when several brokers are asked: after one has news, the others' requests keep
+waiting for this time, although no caller needs them.
+"""
+LONE_WAIT_MS = 5_000
+"""The same when one broker is asked, which may have been replaced as leader without knowing it."""
 _LEAST_S = 0.05
-"""The least time from question to question."""
+"""The least time between two requests."""
 _FIND_S = 1.0
-"""How long to wait for word of the leaders: without it the question goes to whoever is there."""
+"""How long to wait for the names of the leaders; without them the request goes to any broker."""
 
 
-async def find_times(caller: Caller, topic: str, times: Mapping[int, int]) -> dict[int, FoundTime]:
+async def find_times(calls: Calls, topic: str, times: Mapping[int, int]) -> dict[int, FoundTime]:
     """{partition: milliseconds of the epoch} -> {partition: where the first message at or after it is}."""
-    groups = await _by_leader(caller, [(topic, partition) for partition in times])
+    groups = await _by_leader(calls, [(topic, partition) for partition in times])
     shares = [{partition: times[partition] for _, partition in group} for group in groups]
     found: dict[int, FoundTime] = {}
-    for answers in await asyncio.gather(*(caller.call(find_by_time(topic, share)) for share in shares)):
+    for answers in await asyncio.gather(*(calls.call(find_by_time(topic, share)) for share in shares)):
         for partition, answer in answers.items():
             if _is_unknown(answer) or (isinstance(answer, errors.TankError) and answer.retriable):
-                answer = (await caller.call(find_by_time(topic, {partition: times[partition]})))[partition]
+                answer = (await calls.call(find_by_time(topic, {partition: times[partition]})))[partition]
             found[partition] = _good(answer)
     return {partition: found[partition] for partition in times}
 
 
 async def wait_for_ends(
-    caller: Caller, known: Mapping[Route, int | None], max_wait_ms: int
+    calls: Calls, known: Mapping[Route, int | None], max_wait_ms: int
 ) -> dict[Route, Ends]:
-    """How far partitions reach, once one of them reaches further than the mark given (None: at once), at the
-    latest after `max_wait_ms`."""
+    """The ends of partitions, once one of them is above the high-water mark given for it (None: at once), and
+    after `max_wait_ms` at the latest.
+    """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + max_wait_ms / 1000
     while True:
         begun = loop.time()
-        groups = await _by_leader(caller, list(known))
+        groups = await _by_leader(calls, list(known))
         shares = [{route: known[route] for route in group} for group in groups]
         left_ms = max(int((deadline - loop.time()) * 1000), 0)
-        ends = await _ends(caller, shares, min(left_ms, _LONE_WAIT_MS if len(shares) == 1 else _WAIT_MS))
+        ends = await _ends(calls, shares, min(left_ms, LONE_WAIT_MS if len(shares) == 1 else _WAIT_MS))
         for route in {topic: (topic, partition) for topic, partition in known}.values():
-            caller.leaders.doubt(route)
+            calls.leaders.doubt(route)
         if _news(known, ends) or loop.time() >= deadline:
             return {route: ends[route] for route in known}
-        # A broker that has too many who wait answers at once.
+        # A broker with too many waiting requests answers at once.
         await asyncio.sleep(min(begun + _LEAST_S, deadline) - loop.time())
 
 
-async def end_of(caller: Caller, route: Route, answer: Ends | errors.TankError) -> Ends:
-    """The end out of an answer about many; where that broker could not tell, by a question of its own."""
+async def end_of(calls: Calls, route: Route, answer: Ends | errors.TankError) -> Ends:
+    """Returns a partition's end from an answer about many partitions; asks for it alone when that broker did
+    not know it.
+    """
     if isinstance(answer, Ends):
         return answer
     if _is_unknown(answer):
-        return _good((await caller.call(await_ends({route: None}, 0)))[route])
+        return _good((await calls.call(await_ends({route: None}, 0)))[route])
     if not answer.retriable:
         raise answer
     topic, partition = route
-    return _good((await caller.call(discover_partitions(topic, partition)))[partition])
+    return _good((await calls.call(discover_partitions(topic, partition)))[partition])
 
 
-async def _by_leader(caller: Caller, routes: list[Route]) -> list[list[Route]]:
-    """In groups of one leader each. Who leads is asked for where it is not known."""
-    known = caller.pool.routes
+async def _by_leader(calls: Calls, routes: list[Route]) -> list[list[Route]]:
+    """Groups partitions by their leader. Unknown leaders are asked for first."""
+    known = calls.pool.routes
     missing = {topic for topic, partition in routes if not known.knows((topic, partition))}
     if missing:
-        finding = [caller.leaders.find(topic, known.target(None)) for topic in missing]
+        finding = [calls.leaders.find(topic, known.target(None)) for topic in missing]
         await asyncio.wait(finding, timeout=_FIND_S)
     groups: dict[Address, list[Route]] = {}
     for route in routes:
@@ -86,10 +90,11 @@ async def _by_leader(caller: Caller, routes: list[Route]) -> list[list[Route]]:
     return list(groups.values())
 
 
-async def _ends(caller: Caller, shares: list[dict[Route, int | None]], wait_ms: int) -> dict[Route, Ends]:
-    """Of all shares, one a leader. When one of them has news the others do not wait on: they are asked how it
-    stands."""
-    asking = {asyncio.ensure_future(_share(caller, share, wait_ms)) for share in shares}
+async def _ends(calls: Calls, shares: list[dict[Route, int | None]], wait_ms: int) -> dict[Route, Ends]:
+    """The ends of all partitions; each share is of one leader. When one leader has news, the others are asked
+    for their present ends.
+    """
+    asking = {asyncio.ensure_future(_share(calls, share, wait_ms)) for share in shares}
     waiting, ends = asking, dict[Route, Ends]()
     try:
         while waiting:
@@ -102,14 +107,14 @@ async def _ends(caller: Caller, shares: list[dict[Route, int | None]], wait_ms: 
         for task in asking:
             task.cancel()
     late = [share for share in shares if not ends.keys() >= share.keys()]
-    for found in await asyncio.gather(*(_share(caller, share, 0) for share in late)):
+    for found in await asyncio.gather(*(_share(calls, share, 0) for share in late)):
         ends |= found
     return ends
 
 
-async def _share(caller: Caller, share: Mapping[Route, int | None], wait_ms: int) -> dict[Route, Ends]:
-    answers = await caller.call(await_ends(share, wait_ms))
-    return {route: await end_of(caller, route, answer) for route, answer in answers.items()}
+async def _share(calls: Calls, share: Mapping[Route, int | None], wait_ms: int) -> dict[Route, Ends]:
+    answers = await calls.call(await_ends(share, wait_ms))
+    return {route: await end_of(calls, route, answer) for route, answer in answers.items()}
 
 
 def _news(known: Mapping[Route, int | None], ends: Mapping[Route, Ends]) -> bool:
@@ -119,13 +124,14 @@ def _news(known: Mapping[Route, int | None], ends: Mapping[Route, Ends]) -> bool
 
 
 def _is_unknown(answer: object) -> bool:
-    """Whether that broker knows no such topic or partition. It may only not have heard of it yet: who asks
-    for it alone finds out (`Leaders.lagging`)."""
+    """Whether that broker doesn't know the topic or the partition. The broker may not have learned of it yet:
+    a request about the partition alone decides (`LeaderFinder.lagging`).
+    """
     return isinstance(answer, errors.UnknownTopic | errors.UnknownPartition)
 
 
 def _good(answer: T | errors.TankError) -> T:
-    """The answer, unless it is an error: then that is raised."""
+    """Returns the answer; raises it when it is an error."""
     if isinstance(answer, errors.TankError):
         raise answer
     return answer

@@ -1,9 +1,9 @@
-"""Who leads what: asked of whoever answers, when an answer can't name the leader, or when one is doubted.
+"""Finds the leader of a partition: when an answer cannot name the leader, or when a leader is doubted.
 
-A broker that doesn't lead a partition can't always say who does: some answers have no place for it, others
-carry IPv4 addresses and the brokers have names. And a broker that is cut off from the others believes that it
-leads for as long as that lasts. DescribeTopics names leaders by host, port and leader epoch, at any broker:
-here it is asked, and the greatest epoch wins (`Routes.learn`).
+A broker that does not lead a partition cannot always name the leader: some answers have no field for it,
+others carry IPv4 addresses although the brokers have names. And a broker that is cut off from the others
+takes itself for the leader. The answer to DescribeTopics, from any broker, names leaders by host, port and
+leader epoch: the finder sends it, and the greatest epoch wins (`Routes.learn`).
 """
 
 import asyncio
@@ -11,38 +11,44 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 from tank_client import errors
 from tank_client.model import Address, BrokerDescription, TopicDescription
+from tank_client.routing.leader_search import Found, LeaderSearch
 from tank_client.routing.pool import Pool
 from tank_client.routing.routes import Route
-from tank_client.routing.seeking import Found, Seeking
 from tank_client.wire import topic_operations
 from tank_client.wire.operations import Redirected, has
-from tank_client.wire.transport import Transport
+from tank_client.wire.transport import BrokerTransport
 
 Finding = asyncio.Future[None] | asyncio.Task[bool]
-"""Done when it was found out who leads, or given up."""
+"""Done when the leader was found, or the search was given up."""
 LEADERLESS = (errors.ConnectionLost, errors.NoLeader, errors.OtherLeader)
-"""Nobody leads now, or it isn't known who does."""
+"""The partition has no leader now, or its leader is not known."""
 _UNABLE = (errors.NotAcknowledgedInTime, errors.NotEnoughReplicas, errors.StorageFailure)
-"""What a leader answers that can't do it now, or leads no longer; another one may lead by now."""
+"""Answers of a leader that cannot serve the request now, or that was replaced; another broker may lead by
+now.
+"""
 _MISSES_SOMETHING = (errors.OutOfOrderSequence, errors.UnknownProducer)
-"""What a leader answers that lacks what a producer has sent before."""
+"""Answers of a leader that lacks earlier bundles of a producer."""
 _SUSPECTS_IN_A_SILENCE = 4
-"""So often in `silence_ms` somebody is asked about the leader whose answers are late: it may take seconds
-until another one leads, and nobody can write until we know."""
+"""How often in `silence_ms` another broker is asked about a leader whose answers are late. A new leader may
+take seconds to be elected, and producers wait until the client knows it.
+"""
 
-_SILENCES = 2
-"""How many times `silence_ms` a question may take, with its connection: where the one that is asked hangs,
-the next one is to be asked soon."""
+SILENCES = 2
+"""How many times `silence_ms` a question may take, with its connection: when the asked broker hangs, the next
+one is asked soon.
+"""
 _BESIDE = 3
-"""So many further brokers are asked beside those that are late with the answer to a question, a fraction of
-`silence_ms` apart: a machine that is gone may be known by two addresses, its own and a Service's."""
+"""How many further brokers are asked while the answer to a question is late, a fraction of `silence_ms`
+apart: a lost machine may be known by two addresses, its own and a Service's.
+"""
 
 
-class Leaders:
-    """What the client knows of topics and their leaders, and how it finds out.
+class LeaderFinder:
+    """Keeps what the client knows of topics and their leaders, and asks brokers to update it.
 
-    Questions run as tasks of their own, one per topic at a time; what goes wrong in one goes unsaid: whoever
-    needs the answer asks again."""
+    Questions run as tasks of their own, one per topic at a time. A failure of a question is not reported: a
+    caller that needs the answer asks again.
+    """
 
     MAX_TOPICS = 100_000
 
@@ -50,25 +56,25 @@ class Leaders:
         self._pool = pool
         pool.on_silence = self._suspect
         self._finding: dict[str, asyncio.Task[bool]] = {}
-        self._seeking = Seeking(pool, self._ask, self._tell, random)
+        self._search = LeaderSearch(pool, self._ask, self._tell, random)
         self._listeners: set[Found] = set()
-        # Whether a broker here has named a leader: one of the old document never does.
+        # Whether any broker has named a leader; a broker of the old document never does.
         self._are_named = False
-        # {topic: partitions} of topics that were there when somebody looked; bounded by MAX_TOPICS.
+        # {topic: partitions} of topics that existed when they were described; bounded by MAX_TOPICS.
         self._there: dict[str, int] = {}
-        # Since when brokers say that they don't know such a topic, or not all its partitions. Only of those
-        # in `_there`.
+        # Since when brokers answer that they don't know a topic, or not all its partitions; only of topics in
+        # `_there`.
         self._missed_at: dict[str, float] = {}
-        # Since when, and when last, leaders say that they end below the number asked for; bounded by
+        # Since when, and when last, leaders answered that they end below the requested number; bounded by
         # MAX_TOPICS.
         self._short_at: dict[Route, tuple[float, float]] = {}
-        # The same of those who say that they lack what a producer has sent.
+        # The same for answers of leaders that they lack earlier bundles of a producer.
         self._missing_at: dict[Route, tuple[float, float]] = {}
-        # When a topic's leaders were told last, or asked for; of the topics in `_there` and a few others.
+        # When a topic's leaders were learned last, or asked for; of the topics in `_there` and a few others.
         self._looked_at: dict[str, float] = {}
 
     def learn(self, brokers: Sequence[BrokerDescription], topics: Iterable[TopicDescription]) -> None:
-        """What a description says: the brokers, and who leads."""
+        """Takes a description: the brokers, and the leaders of partitions."""
         pool = self._pool
         pool.know(brokers)
         at = {broker.broker_id: pool.address_of(broker) for broker in brokers if broker.address.port}
@@ -86,44 +92,47 @@ class Leaders:
                     if pool.routes.learn(route, leader, term):
                         news.append(route)
                     if pool.routes.knows(route):
-                        found |= self._seeking.found(route)
+                        found |= self._search.found(route)
         if news or found:
-            # Who waits for one that was found where it was goes on, too, but not before its pause is over:
-            # a broker that breaks each connection would be asked without end.
+            # The wait for a leader that turns out to be the same ends, too, but only when its pause is over:
+            # otherwise a broker that breaks each connection would be asked without end.
             self._tell(news)
 
     def listen(self, listener: Found) -> Callable[[], None]:
-        """`listener` is told of partitions of which another leader is known now, or that were sought in
-        vain, and of none when others are sought no longer; ends when what this gives is called."""
+        """Calls `listener` with partitions that have another leader now, or whose search ended without a
+        leader, and with no partitions when another search ends. Returns a function that removes the listener.
+        """
         self._listeners.add(listener)
         return lambda: self._listeners.discard(listener)
 
     def is_sought(self, route: Route) -> bool:
-        """Whether its leader is being asked for: `listen` tells when that ends."""
-        return route in self._seeking
+        """Whether a search for the partition's leader is under way; listeners are called when it ends."""
+        return route in self._search
 
     def _tell(self, routes: Collection[Route]) -> None:
         for listener in list(self._listeners):
             listener(routes)
 
     def is_there(self, topic: str, partitions: int) -> None:
-        """That topic is there, with that many partitions at least."""
+        """Notes that the topic exists, with at least that many partitions."""
         if len(self._there) >= self.MAX_TOPICS and topic not in self._there:
             self._there.clear()
             self._missed_at.clear()
-        if partitions >= self._there.get(topic, 0):  # who tells of fewer may be the one that is behind
+        if partitions >= self._there.get(topic, 0):  # a broker that names fewer partitions may be behind
             self._there[topic] = partitions
             self._missed_at.pop(topic, None)
 
     def is_gone(self, topic: str) -> None:
-        """There is no such topic any more."""
+        """Notes that the topic does not exist any more."""
         self._there.pop(topic, None)
         self._missed_at.pop(topic, None)
 
     def lagging(self, error: errors.TankError, at: Address) -> errors.ViewBehind | None:
-        """What to take the error for that the broker there answers. None: for what it says. ViewBehind: the
-        topic or partition was there, and there are several brokers, of which this one may have heard the
-        least; another one is asked. The topic is gone when all say so for `view_lag_ms`."""
+        """Judges that broker's error about an unknown topic or partition. Returns None when the error counts.
+        Returns ViewBehind when the topic or partition existed before and there are several brokers: this one
+        may not have learned of it, and another broker is asked. The topic is gone when all brokers say so for
+        `view_lag_ms`.
+        """
         if isinstance(error, errors.OutOfBounds):
             return self._ends_too_soon(error, at)
         if isinstance(error, errors.UnknownTopic):
@@ -144,15 +153,16 @@ class Leaders:
         return errors.ViewBehind(f"{at} has not heard of it yet: {error}")
 
     def delivered(self, route: Route) -> None:
-        """That partition's leader had what it was asked for."""
+        """Notes that the partition's leader had the requested messages."""
         self._short_at.pop(route, None)
 
     def _ends_too_soon(self, error: errors.OutOfBounds, at: Address) -> errors.ViewBehind | None:
-        """As `lagging`, of a number above the leader's end: one that is cut off from the others has less than
-        they have, and a reader that believes it goes back. What it says counts when nobody names another
-        leader for `view_lag_ms`."""
+        """As `lagging`, for a number above the leader's end: a leader that is cut off from the others has
+        fewer messages than they have, and its readers would go back. The error counts when no other leader is
+        named for `view_lag_ms`.
+        """
         routes = self._pool.routes
-        # A client that has just come knows nobody else yet: it is asking.
+        # A client that has just connected knows no other broker yet, and is asking for them.
         alone = len(routes.known_servers) < 2 and error.topic not in self._finding
         if error.number <= error.high_water_mark + 1 or alone:
             return None
@@ -164,36 +174,42 @@ class Leaders:
         return errors.ViewBehind(f"{at} may be behind: {error}")
 
     def lacking(self, route: Route, error: errors.TankError, at: Address) -> errors.ViewBehind | None:
-        """As `lagging`, of what a producer has sent before: a leader that stood still, or is cut off, while
-        another one took its place lacks what that one has stored since. Who believes it gives a producer up,
-        and calls a bundle not stored that may be. For `view_lag_ms` others are asked who leads."""
+        """As `lagging`, for earlier bundles of a producer: a leader that was frozen, or is cut off, lacks the
+        messages that the next leader has stored since. To take its answer for final would end the producer,
+        and report a bundle as not stored that may be stored. Other brokers are asked for the leader for
+        `view_lag_ms`.
+        """
         routes = self._pool.routes
         alone = len(routes.known_servers) < 2 and route[0] not in self._finding
         if not isinstance(error, _MISSES_SOMETHING) or alone:
             return None
         if self._is_said_for_long(self._missing_at, route):
-            return None  # and so is the next one, soon: a bundle may be tried again in pieces
+            return None  # the next such answer soon after counts, too: a bundle may be sent again in pieces
         self.find(route[0], routes.other(at))
         return errors.ViewBehind(f"{at} may be behind: {error}")
 
     def _is_said_for_long(self, said: dict[Route, tuple[float, float]], route: Route) -> bool:
-        """Whether leaders say so of that partition again and again for `view_lag_ms`: then it is believed."""
+        """Whether leaders of that partition have repeated the same answer for `view_lag_ms`, so that it
+        counts.
+        """
         settings = self._pool.settings
         now, lag_s = asyncio.get_running_loop().time(), settings.view_lag_ms / 1000
         if len(said) >= self.MAX_TOPICS and route not in said:
             said.clear()
         since, last = said.get(route, (now, now))
         if now - last > max(lag_s, 2 * settings.backoff_max_ms / 1000):
-            since = now  # that was another time, and not the next try
+            since = now  # the earlier answer was too long ago to belong to this one
         said[route] = since, now
         return now - since >= lag_s
 
     def failed(self, route: Route, error: errors.TankError, at: Address) -> Finding | None:
-        """A request about that partition failed at that broker: goes where the error says, or finds out.
-        None: there is nothing to find out; else done when it was."""
+        """Takes the failure of a request about that partition at that broker: follows a redirect, or asks for
+        the leader. Returns None when no broker needs to be asked; else a future that is done when the leader
+        is known or the search has ended.
+        """
         routes = self._pool.routes
         if isinstance(error, _UNABLE):
-            # If it leads no longer it may be the first to know who does. If it is cut off, others know.
+            # A replaced leader may be the first to know the new one, but not when it is cut off.
             return self.find(route[0], at, routes.other(at))
         if not isinstance(error, LEADERLESS):
             return None
@@ -201,25 +217,26 @@ class Leaders:
         if isinstance(error, Redirected):
             if error.leader is None:
                 routes.forget(route)
-                first = at  # it knows the leader: only its answer had no place for it
+                first = at  # this broker knows the leader, but its answer had no field for it
             else:
                 news = routes.learn(route, error.leader)
         if routes.is_elsewhere(route, at):
-            if self._seeking.found(route) or news:
-                # Others in flight there may have been answered before, and wait. They are told later: whoever
-                # calls this is in the middle of something.
+            if self._search.found(route) or news:
+                # Other requests to that broker may wait for this search. They are woken later, because the
+                # caller is in the middle of its work.
                 asyncio.get_running_loop().call_soon(self._tell, [route] if news else [])
             return None
-        return self._seeking.begin(route, first) if self._are_named else self._find_alone(route, error, first)
+        return self._search.begin(route, first) if self._are_named else self._find_alone(route, error, first)
 
     def _find_alone(self, route: Route, error: errors.TankError, at: Address) -> asyncio.Task[bool] | None:
-        """Before anybody has named a leader, perhaps nobody here ever does: one question, where the answer
-        says that somebody leads elsewhere."""
+        """Asks only once when the answer says that another broker leads and no broker has named a leader yet:
+        perhaps these brokers never do.
+        """
         return None if isinstance(error, errors.ConnectionLost) else self.find(route[0], at)
 
-    def meet(self, topic: str, transport: Transport) -> None:
-        """Somebody asks that broker about the topic: at first, and every `metadata_max_age_ms`, it is asked
-        who else there is, so that its end is not ours."""
+    def meet(self, topic: str, transport: BrokerTransport) -> None:
+        """Notes a request about the topic to that broker. At first, and every `metadata_max_age_ms`, the
+        broker is also asked for the other brokers, so that the client can do without it."""
         seen = self._looked_at.get(topic)
         if seen is not None:
             age_ms = (asyncio.get_running_loop().time() - seen) * 1000
@@ -231,8 +248,9 @@ class Leaders:
             self._looked(topic)
 
     def doubt(self, route: Route) -> asyncio.Task[bool] | None:
-        """Nothing new comes from that partition's leader: every `doubt_after_ms` another broker is asked who
-        leads. None: not now."""
+        """Asks another broker for the leader, every `doubt_after_ms`, because nothing new comes from the
+        known leader. Returns None when the last question was too recent.
+        """
         now, routes = asyncio.get_running_loop().time(), self._pool.routes
         seen = self._looked_at.get(route[0])
         if seen is None:
@@ -243,8 +261,10 @@ class Leaders:
         return None if other == routes.target(route) else self.find(route[0], other)
 
     def find(self, topic: str, *at: Address) -> asyncio.Task[bool]:
-        """Asks these brokers, one after the other, who leads the topic's partitions, unless somebody is being
-        asked; further ones beside those that are late. Whether one told."""
+        """Asks these brokers, one after the other, for the leaders of the topic's partitions, unless a
+        question is under way; asks further brokers when answers are late. The task's result: whether a broker
+        answered.
+        """
         task = self._finding.get(topic)
         if task is None:
             self._looked(topic)
@@ -253,27 +273,30 @@ class Leaders:
         return task
 
     async def _ask(self, topic: str, at: Address) -> bool:
-        """`find`, for who goes on when it fails."""
+        """As `find`, for a caller that continues when it fails."""
         finding = self.find(topic, at)
         await asyncio.wait({finding})
         return not finding.cancelled() and finding.exception() is None and finding.result()
 
     def end(self) -> None:
-        """Asks nobody any more."""
-        self._seeking.end()
+        """Ends all questions."""
+        self._search.end()
         for task in self._finding.values():
             task.cancel()
 
-    def _suspect(self, transport: Transport) -> None:
-        """A broker is late with answers, frozen perhaps. Another one is asked, now and then, whether it still
-        leads what they are about, one topic after the other; if not, nobody waits for it any more."""
+    def _suspect(self, transport: BrokerTransport) -> None:
+        """Handles a broker whose answers are late, and that may be frozen. Asks another broker, from time to
+        time, for the leaders of the waiting partitions, one topic after the other; when another broker leads,
+        the requests move there.
+        """
         address, routes = transport.address, self._pool.routes
         if len(routes.known_servers) < 2:
             return
         late = transport.late()
         about = {route for route in late if route is not None}
         if None in late:
-            # What others can answer they are asked from now on. If it hangs, others lead what was its.
+            # From now on other brokers are asked, if they can answer; if this one hangs, they lead its
+            # partitions.
             routes.leave(address)
             about.update(routes.led_by(address))
         if self._leave(transport, about):
@@ -288,8 +311,8 @@ class Leaders:
             finding = self.find(topic, routes.other(address))
             finding.add_done_callback(lambda done: self._leave(transport, asked))
 
-    def _leave(self, transport: Transport, about: set[Route]) -> bool:
-        """Ends the connection when what is late there is about a partition that somebody else leads."""
+    def _leave(self, transport: BrokerTransport, about: set[Route]) -> bool:
+        """Ends the connection when a late answer on it is about a partition that another broker leads now."""
         address, routes, late = transport.address, self._pool.routes, transport.late()
         for route in about if None in late else about & late:
             if routes.is_elsewhere(route, address):
@@ -299,7 +322,7 @@ class Leaders:
 
     @property
     def _hurry_s(self) -> float:
-        """How long one who is asked may be late before another one is asked, too."""
+        """How long a broker may be late with an answer before another broker is asked, too."""
         return self._pool.settings.silence_ms / 1000 / _SUSPECTS_IN_A_SILENCE
 
     async def _find(self, topic: str, at: Collection[Address]) -> bool:
@@ -324,10 +347,12 @@ class Leaders:
         return told
 
     async def _find_at(self, topic: str, at: Address) -> bool:
-        """Whether that broker told. What goes wrong with it goes unsaid."""
+        """Asks that broker for the topic's leaders; returns whether it answered. Failures are not
+        reported.
+        """
         settings = self._pool.settings
         try:
-            async with asyncio.timeout(_SILENCES * settings.silence_ms / 1000):
+            async with asyncio.timeout(SILENCES * settings.silence_ms / 1000):
                 transport = await self._pool.at(at)
                 server = transport.server
                 if not has(server, "describe_topics"):
@@ -350,7 +375,7 @@ class Leaders:
         del self._finding[topic]
         error = None if task.cancelled() else task.exception()
         if error is not None and not isinstance(error, errors.TankError):
-            raise error  # our own mistake: the loop says it aloud
+            raise error  # a bug of this client: the loop reports it
 
     def _looked(self, topic: str) -> None:
         if len(self._looked_at) >= self.MAX_TOPICS and topic not in self._looked_at:

@@ -14,41 +14,44 @@ from tank_client.wire.connection import Lost, Negotiation
 from tank_client.wire.hosts import Hosts
 from tank_client.wire.operations import has
 from tank_client.wire.state_operations import describe_cluster
-from tank_client.wire.transport import Transport, connect
+from tank_client.wire.transport import BrokerTransport, connect
 from tank_protos.resolver import Resolver, look_up
 
 _log = logging.getLogger("tank_client")
 
 
 class Pool:
-    """Connections by address. Who asks while a connection is being made waits for the same one."""
+    """Connections by address. A second request for a connection that is being opened waits for the same
+    connection.
+    """
 
     def __init__(self, routes: Routes, settings: ClientSettings, resolver: Resolver | None = None) -> None:
-        """resolver: where names are looked up; without one, this machine's name service."""
+        """`resolver`: looks names up; None: this machine's name service."""
         self.routes = routes
         self.settings = settings
-        self._hosts = Hosts(resolver or Resolver(look_up, time.monotonic, _log), self._known_hosts)
-        # Each entry is open, or was a moment ago; `_ended` takes it out.
-        self._open: dict[Address, Transport] = {}
-        self._connecting: dict[Address, asyncio.Task[Transport]] = {}
+        self.hosts = Hosts(resolver or Resolver(look_up, time.monotonic, _log), self._known_hosts)
+        """The addresses of the brokers' names."""
+        # Each connection is open, or has just ended; `_ended` takes it out.
+        self._open: dict[Address, BrokerTransport] = {}
+        self._connecting: dict[Address, asyncio.Task[BrokerTransport]] = {}
         self._negotiations: dict[Address, Negotiation] = {}
-        # Brokers of ours by id: where each was reached last. Invariant: no two at one address.
+        # The last address of each Tank Cluster broker, by its id. Invariant: no two at one address.
         self._reached: dict[int, Address] = {}
         self._closed = False
-        # Told, several times a second, of connections on which an answer is late.
-        self.on_silence: Callable[[Transport], None] | None = None
+        # Called, several times a second, with connections on which an answer is late.
+        self.on_silence: Callable[[BrokerTransport], None] | None = None
 
-    def ready(self, route: Route | None) -> Transport | None:
-        """The open connection for it, without waiting; None: use `get`."""
+    def ready(self, route: Route | None) -> BrokerTransport | None:
+        """Returns the open connection to the broker to ask, without waiting; None: use `get`."""
         return self._open.get(self.routes.target(route))
 
-    async def get(self, route: Route | None = None) -> Transport:
-        """A connection to the broker to ask about this. ConnectionLost and the next server next time, when
-        there is none."""
+    async def get(self, route: Route | None = None) -> BrokerTransport:
+        """Returns a connection to the broker to ask. Raises ConnectionLost when it cannot be reached; the
+        next server is asked next time."""
         return await self.at(self.routes.target(route))
 
-    async def at(self, address: Address) -> Transport:
-        """A connection to this broker."""
+    async def at(self, address: Address) -> BrokerTransport:
+        """Returns a connection to this broker."""
         if self._closed:
             raise Closed("the client is closed: make a new one")
         transport = self._open.get(address)
@@ -63,29 +66,32 @@ class Pool:
             task = asyncio.create_task(self._connect(address))
             self._connecting[address] = task
             task.add_done_callback(lambda done: self._connected(address, done))
-        # One who gives up waiting, or is told to, must not take the connection from the others.
+        # A caller that gives up, or is cancelled, must not end the connection attempt of the others.
         patience_s = self.settings.silence_ms / 1000 if len(self.routes.known_servers) > 1 else None
         await asyncio.wait({task}, timeout=patience_s)
         if not task.done():
-            # A machine that is gone says nothing. There are others to ask meanwhile who leads now.
+            # A machine that is gone does not answer. Other brokers are asked for the leader meanwhile.
             self.routes.failed(address)
             raise ConnectionLost(f"{address} took no connection within {self.settings.silence_ms} ms")
         return task.result()
 
     def know(self, brokers: Iterable[BrokerDescription]) -> None:
-        """Looks the names of these up, so that their addresses are there when the name service is not."""
-        self._hosts.learn(broker.address.host for broker in brokers if broker.address.port)
+        """Looks the names of these brokers up, so that their addresses are known when the name service
+        fails.
+        """
+        self.hosts.learn(broker.address.host for broker in brokers if broker.address.port)
 
     def address_of(self, broker: BrokerDescription) -> Address:
-        """Where to reach a broker: over the connection that there is, else where it says it is. They differ
-        where a broker doesn't know how we reach it: behind a Service, a tunnel, in another network."""
+        """The address of a broker: that of the open connection to it, else the one that it advertises. They
+        differ when clients reach the broker through a Service, a tunnel or another network.
+        """
         reached = self._reached.get(broker.broker_id)
         return broker.address if reached is None or reached not in self._open else reached
 
     async def close(self) -> None:
         """Ends all connections."""
         self._closed = True
-        self._hosts.end()
+        self.hosts.end()
         for transport in list(self._open.values()):
             transport.close()
         tasks = list(self._connecting.values())
@@ -95,7 +101,7 @@ class Pool:
         # asyncio closes aborted sockets in the next turn of the loop.
         await asyncio.sleep(0)
 
-    async def _connect(self, address: Address) -> Transport:
+    async def _connect(self, address: Address) -> BrokerTransport:
         negotiation = self._negotiations.setdefault(address, Negotiation())
         while True:
             refusals = negotiation.refusals
@@ -103,7 +109,7 @@ class Pool:
                 transport = await connect(
                     address,
                     self.settings,
-                    self._hosts.resolve,
+                    self.hosts.resolve,
                     ask=negotiation.asks,
                     on_end=self._ended,
                     on_silence=self._silent,
@@ -112,20 +118,21 @@ class Pool:
                     raise ConnectionLost(f"{address} closed the connection at once")
             except TankError:
                 if negotiation.refusals > refusals:
-                    # It may be a broker of the old document: come again at once, at most ENOUGH times.
+                    # It may be a broker of the old document: connects again at once, at most ENOUGH times.
                     continue
+                negotiation.failed()
                 self.routes.failed(address)
                 raise
             self._open[address] = transport
             self.routes.answered(address)
             if transport.server.broker_id != NO_BROKER:
-                # Who was reached there before is somewhere else: behind a Service, whoever is next answers.
+                # Another broker was reached at this address before: a Service has several behind it.
                 self._reached = {broker: at for broker, at in self._reached.items() if at != address}
                 self._reached[transport.server.broker_id] = address
             return transport
 
     async def _known_hosts(self) -> Mapping[str, Sequence[str]]:
-        """Names' addresses as the first broker that answers knows them."""
+        """The addresses of names, from the first broker that answers."""
         ask = describe_cluster()
         for transport in list(self._open.values()):
             server = transport.server
@@ -138,16 +145,16 @@ class Pool:
                 return report.hosts
         return {}
 
-    def _connected(self, address: Address, task: asyncio.Task[Transport]) -> None:
+    def _connected(self, address: Address, task: asyncio.Task[BrokerTransport]) -> None:
         self._connecting.pop(address, None)
         if not task.cancelled():
-            task.exception()  # whoever waited has been told; nobody may have
+            task.exception()  # all waiting callers have the error, but there may be none
 
-    def _silent(self, transport: Transport) -> None:
+    def _silent(self, transport: BrokerTransport) -> None:
         if self.on_silence is not None and self._open.get(transport.address) is transport:
             self.on_silence(transport)
 
-    def _ended(self, transport: Transport, lost: Lost) -> None:
+    def _ended(self, transport: BrokerTransport, lost: Lost) -> None:
         address = transport.address
         server: Features | None = None
         if transport.ready.done() and not transport.ready.cancelled() and transport.ready.exception() is None:

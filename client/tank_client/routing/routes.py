@@ -1,4 +1,6 @@
-"""Where requests go: the servers that were named, and what redirects and metadata taught; pure."""
+"""The brokers that requests go to: the servers that the user named, and leaders learned from redirects and
+metadata; pure.
+"""
 
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
@@ -10,24 +12,25 @@ from tank_protos.wire.names import topic_name_problem
 Route = tuple[str, int]
 """A topic and a partition."""
 Term = tuple[int, int]
-"""Which of two words about a leader is newer: the topic's id, and the leader epoch."""
+"""(topic id, leader epoch): of two statements about a leader, the greater one is newer."""
 
 
 class Gone(NamedTuple):
-    """Who led a partition when it was forgotten."""
+    """The leader of a partition when it was forgotten."""
 
     leader: Address
     term: Term | None
     unreachable: bool
-    """It took no connection: only a newer word makes it the leader again."""
+    """Whether it accepted no connection: then only a greater term makes it the leader again."""
 
     def is_meant(self, leader: Address, term: Term | None) -> bool:
-        """Whether this is the same leader in the same epoch, as far as can be told."""
+        """Whether this is the same leader in the same epoch, as far as is known."""
         return leader == self.leader and (term is None or self.term is None or term <= self.term)
 
 
 def check_topic(topic: str) -> None:
-    """InvalidArgument for what can be no topic's name: said here, and not by a connection that breaks."""
+    """Raises InvalidArgument for a text that cannot be a topic's name, before a broker ends the connection
+    for it."""
     if not isinstance(topic, str):
         raise errors.InvalidArgument(f"a topic's name is a str, not {type(topic).__name__}: {topic!r}")
     problem = topic_name_problem(topic)
@@ -36,8 +39,8 @@ def check_topic(topic: str) -> None:
 
 
 class Routes:
-    """Leaders that were learned, and the servers that are asked about everything else: those that the user
-    named, and behind them the brokers that metadata named last.
+    """The known leaders, and the servers for all other requests: those that the user named, then the brokers
+    that metadata named last.
 
     Bounded: at most `MAX_ROUTES` leaders are kept; beyond that all are forgotten and learned again. At most
     `MAX_BROKERS` brokers stand behind the user's servers: more are not needed to find one that answers.
@@ -49,38 +52,39 @@ class Routes:
 
     def __init__(self, servers: Sequence[Address], first: int = 0) -> None:
         self._named = list(servers)
-        # Invariant: begins with `_named`; `_at` and `_cursor` are places in it.
+        # Invariant: begins with `_named`; `_at` and `_cursor` are indexes in it.
         self._servers = list(servers)
         self._at = self._cursor = first % len(self._servers)
-        # Servers that failed and have not answered since: asked when there is no other.
+        # Servers that failed and have not answered since: asked only when there is no other.
         self._down: set[Address] = set()
         self._leaders: dict[Route, Address] = {}
-        # Of leaders that metadata named. Invariant: each is in `_leaders`, too.
+        # The terms of leaders that metadata named. Invariant: each is in `_leaders`, too.
         self._terms: dict[Route, Term] = {}
-        # Of leaders that were forgotten. Invariant: none of its keys is in `_leaders`.
+        # The terms of leaders that were forgotten. Invariant: none of its keys is in `_leaders`.
         self._gone: dict[Route, Gone] = {}
 
     def target(self, route: Route | None) -> Address:
-        """Whom to ask: the leader when it is known, else the server that answered last."""
+        """Returns the broker to ask: the leader when it is known, else the server that answered last."""
         leader = self._leaders.get(route) if route is not None else None
         return leader if leader is not None else self._servers[self._at]
 
     def knows(self, route: Route) -> bool:
-        """Whether somebody is believed to lead it."""
+        """Whether the partition's leader is known."""
         return route in self._leaders
 
     def is_elsewhere(self, route: Route, address: Address) -> bool:
-        """Whether another broker than this one is believed to lead it."""
+        """Whether the known leader of the partition is another broker than this one."""
         return self._leaders.get(route, address) != address
 
     def led_by(self, address: Address) -> list[Route]:
-        """All that this broker is believed to lead."""
+        """Returns all partitions whose known leader is this broker."""
         return [route for route, leader in self._leaders.items() if leader == address]
 
     def learn(self, route: Route, leader: Address, term: Term | None = None) -> bool:
-        """That broker leads this partition; whether this is news. With a term that is older than the one
-        known it is ignored: it comes from a broker that has not heard of the newer leader. So is the word,
-        before `forgive`, that a broker still leads which took no connection."""
+        """Notes the leader of a partition; returns whether it is news. Ignores an older term than the known
+        one, which comes from a broker that has not learned of the newer leader; and, before `forgive`, a
+        leader that accepted no connection.
+        """
         if term is not None and term < self._terms.get(route, term):
             return False
         gone = self._gone.get(route)
@@ -98,7 +102,7 @@ class Routes:
         return not same and before != leader
 
     def forget(self, route: Route, *, unreachable: bool = False) -> None:
-        """The leader known for it is none any more."""
+        """Notes that the known leader has been replaced, or accepted no connection (`unreachable`)."""
         leader, term = self._leaders.pop(route, None), self._terms.pop(route, None)
         if leader is None:
             return
@@ -107,17 +111,19 @@ class Routes:
         self._gone[route] = Gone(leader, term, unreachable)
 
     def forgive(self, route: Route) -> None:
-        """Whoever is said to lead it is tried again."""
+        """Allows a leader that accepted no connection to be named again."""
         self._gone.pop(route, None)
 
     def lost(self, address: Address) -> None:
-        """The connection to that broker broke: it leads nothing any more, as far as is known, and the next
-        server in the list is asked. If it lives it will be named again."""
+        """Notes that the connection to that broker broke: it no longer counts as a leader, and the next
+        server in the list is asked. A live broker will be named again.
+        """
         self._leave_all(address, unreachable=False)
 
     def failed(self, address: Address) -> None:
-        """That broker takes no connection. Also when it was only believed to lead something: whoever said so
-        may have been behind, and would say it again."""
+        """Notes that the broker accepts no connection. Until `forgive`, an answer that names it as a leader
+        is ignored, because the answer may be old.
+        """
         self._leave_all(address, unreachable=True)
 
     def _leave_all(self, address: Address, *, unreachable: bool) -> None:
@@ -130,28 +136,27 @@ class Routes:
             self._at = self._next(self._at, address)
 
     def answered(self, address: Address) -> None:
-        """That broker took a connection."""
+        """Notes that the broker accepted a connection."""
         self._down.discard(address)
         for route in [route for route, gone in self._gone.items() if gone.leader == address]:
             del self._gone[route]
 
     def leave(self, address: Address) -> None:
-        """That server can't tell: another one is asked from now on."""
+        """Makes requests go to another server from now on."""
         if self._servers[self._at] == address:
             self._at = self._next(self._at, address)
 
     def other(self, than: Address) -> Address:
-        """A server to ask instead, each time another one; the same where there is no other."""
+        """Returns another server to ask, each time the next one; the same where there is no other."""
         self._cursor = self._next(self._cursor, than)
         return self._servers[self._cursor]
 
     def others(self, than: Collection[Address]) -> list[Address]:
-        """The servers that are none of these; those that took no connection last."""
+        """Returns the servers other than these; those that accepted no connection come last."""
         return sorted((each for each in self._servers if each not in than), key=self._down.__contains__)
 
     def know(self, brokers: Iterable[Address]) -> None:
-        """The cluster's brokers as they are now: they are asked, too, when the servers that were named do not
-        answer."""
+        """Takes the cluster's present brokers, which are asked when the user's servers do not answer."""
         at, cursor = self._servers[self._at], self._servers[self._cursor]
         behind = [broker for broker in dict.fromkeys(brokers) if broker not in self._named]
         self._servers = self._named + behind[: self.MAX_BROKERS]
@@ -175,5 +180,5 @@ class Routes:
 
     @property
     def known_servers(self) -> list[Address]:
-        """All that may be asked: the user's, and the brokers behind them."""
+        """All servers: the user's, then the brokers that metadata named."""
         return list(self._servers)

@@ -2,11 +2,11 @@
 
 `Client`, `Admin`, `Producer`, `Consumer`: every `async def` there is a plain method here, `async for` is
 `for`, futures are `concurrent.futures.Future`s (`.result(timeout)`). The work is done by the asynchronous
-client on one background thread per client (see `loop_thread`), which `close()`, or leaving the `with`
-block, ends. Safe for several threads, but for a consumer, which is for one at a time. After a fork, make a
-new client in the child.
+client on one background thread per client (see `loop_thread`), which `close()`, or leaving the `with` block,
+ends. Safe for several threads, except a consumer, which is for one thread at a time. After a fork, make a new
+client in the child.
 
-`admin`, `client` and `producer` hold a face each.
+`admin`, `client` and `producer` have these classes.
 """
 
 from tank_client.sync.admin import Admin

@@ -29,15 +29,15 @@ class Admin:
         self._thread = thread
 
     def describe_topics(self, names: Iterable[str] | None = None) -> list[TopicDescription]:
-        """The topics named, or all."""
+        """Returns the named topics, or all."""
         return self._thread.run(self._admin.describe_topics(names))
 
     def partition_counts(self, names: Iterable[str] | None = None) -> dict[str, int]:
-        """{topic: number of partitions}."""
+        """Returns {topic: number of partitions}."""
         return self._thread.run(self._admin.partition_counts(names))
 
     def brokers(self) -> list[BrokerDescription]:
-        """The cluster's brokers."""
+        """Returns the cluster's brokers."""
         return self._thread.run(self._admin.brokers())
 
     def create_topic(
@@ -49,7 +49,7 @@ class Admin:
         *,
         validate_only: bool = False,
     ) -> int:
-        """Creates a topic; its id."""
+        """Creates a topic and returns its id."""
         return self._thread.run(
             self._admin.create_topic(
                 name, partitions, replication_factor, settings, validate_only=validate_only
@@ -64,7 +64,7 @@ class Admin:
         settings: Mapping[str, SettingValue | None] | None = None,
         validate_only: bool = False,
     ) -> None:
-        """More partitions, other settings."""
+        """Adds partitions and changes settings."""
         self._thread.run(
             self._admin.alter_topic(
                 name, partitions=partitions, settings=settings, validate_only=validate_only
@@ -76,55 +76,55 @@ class Admin:
         self._thread.run(self._admin.delete_topic(name))
 
     def find_by_time(self, topic: str, times: Mapping[int, int]) -> dict[int, FoundTime]:
-        """Where times begin."""
+        """Returns the places of times."""
         return self._thread.run(self._admin.find_by_time(topic, times))
 
     def await_ends(self, known: Mapping[Route, int | None], max_wait_ms: int = 0) -> dict[Route, Ends]:
-        """How far partitions reach, once one reaches further than known."""
+        """Returns the ends of partitions, once one of them is above its given high-water mark."""
         return self._thread.run(self._admin.await_ends(known, max_wait_ms))
 
     def ends(self, topic: str, partitions: Iterable[int] | None = None) -> dict[int, Ends]:
-        """How far partitions reach now."""
+        """Returns the ends of partitions now."""
         return self._thread.run(self._admin.ends(topic, partitions))
 
     def commit_positions(self, group: str, positions: Mapping[Route, int | CommittedPosition]) -> None:
-        """Keeps the next number to read per (topic, partition)."""
+        """Stores the next number to read for each (topic, partition) of the group."""
         self._thread.run(self._admin.commit_positions(group, positions))
 
     def fetch_positions(
         self, group: str, topics: Iterable[str] | None = None
     ) -> dict[Route, CommittedPosition]:
-        """What the group has committed."""
+        """Returns the group's positions."""
         return self._thread.run(self._admin.fetch_positions(group, topics))
 
     def list_groups(self) -> list[str]:
-        """The groups that have committed positions."""
+        """Returns the groups that have committed positions."""
         return self._thread.run(self._admin.list_groups())
 
     def init_producer(self, name: str = "", generation: int = 0) -> ProducerIdentity:
-        """A producer id."""
+        """Returns a producer id."""
         return self._thread.run(self._admin.init_producer(name, generation))
 
     def reserve_producer_ids(self, count: int) -> range:
-        """Producer ids that follow each other; see `tank_client.Admin.reserve_producer_ids`."""
+        """Returns producer ids in sequence; see `tank_client.Admin.reserve_producer_ids`."""
         return self._thread.run(self._admin.reserve_producer_ids(count))
 
     def features(self) -> Features:
-        """What the broker is and can do."""
+        """Returns the features of the connected broker."""
         return self._thread.run(self._admin.features())
 
     def status(self) -> ServerStatus:
-        """What the broker says of itself."""
+        """Returns the connected broker's counts."""
         return self._thread.run(self._admin.status())
 
     def describe_broker(self) -> BrokerReport:
-        """The broker that we talk to: its disk, and what is wrong with it."""
+        """Returns the report of the connected broker: its disk, and its partitions in trouble."""
         return self._thread.run(self._admin.describe_broker())
 
     def describe_cluster(self) -> ClusterReport:
-        """Where the cluster's controllers are; see `tank_client.Admin.describe_cluster`."""
+        """Returns the addresses of the cluster's processes; see `tank_client.Admin.describe_cluster`."""
         return self._thread.run(self._admin.describe_cluster())
 
     def topology(self) -> Topology:
-        """The cluster's nodes."""
+        """Returns the cluster's nodes."""
         return self._thread.run(self._admin.topology())

@@ -21,14 +21,14 @@ from tank_client.sync.producer import Producer
 from tank_protos.wire.buffer import Buffer
 
 _open: Final["weakref.WeakSet[Client]"] = weakref.WeakSet()
-"""Clients of this process that were made, and may not be closed yet."""
+"""Clients that this process has made, and that may be open."""
 
 
 def _flush_at_exit(client: "Client") -> None:
     """Closes the client when the interpreter exits: a script that never closed it keeps its messages.
 
-    Called behind the making of a finalizer, so that what is registered here runs before finalizers do, which
-    end the thread. Daemon threads still run then.
+    Called after the finalizer is made, so that the function registered here runs before finalizers, which end
+    the thread. Daemon threads still run at that time.
     """
     if not _open:
         atexit.unregister(_close_all)
@@ -54,7 +54,8 @@ class Client:
         *,
         random: Callable[[], float] = random.random,
     ) -> None:
-        # Made here, so that wrong arguments raise before there is a thread; used in the loop's thread only.
+        # Made here, so that wrong arguments raise before the thread is started; used only in the loop's
+        # thread.
         self._client = asynchronous.Client(servers, settings, random=random)
         self._thread = LoopThread()
         self.admin = Admin(self._client.admin, self._thread)
@@ -83,9 +84,10 @@ class Client:
         return self._client.servers
 
     def close(self) -> None:
-        """Flushes and closes its producers, which their delivery timeouts bound, closes consumers and
-        connections, and ends the thread. A program that ends without it does the same then. In a forked child
-        it does nothing."""
+        """Flushes and closes the client's producers, within their delivery timeouts, closes consumers and
+        connections, and ends the thread. At the end of a program, an open client is closed in the same way.
+        In a forked child this does nothing.
+        """
         self._end(self._client.close())
 
     def _end(self, work: Coroutine[Any, Any, None]) -> None:
@@ -98,7 +100,7 @@ class Client:
             self._finalizer()
 
     def producer(self, settings: ProducerSettings | None = None) -> Producer:
-        """A producer on this client's connections."""
+        """Returns a producer that uses this client's connections."""
         return Producer(self, self._client, self._thread, settings or ProducerSettings())
 
     def consumer(
@@ -110,7 +112,8 @@ class Client:
         stop_at_end: bool = False,
         settings: ConsumerSettings | None = None,
     ) -> "Consumer":
-        """A consumer of whole topics, or of {topic: partitions}; see `tank_client.Client.consumer`."""
+        """Returns a consumer of whole topics, or of {topic: partitions}; see
+        `tank_client.Client.consumer`."""
 
         async def make() -> AsyncConsumer:
             return self._client.consumer(
@@ -122,11 +125,12 @@ class Client:
     def fetch(
         self, topic: str, partition: int, number: int, max_bytes: int = 1 << 20, max_wait_ms: int = 0
     ) -> FetchedChunk:
-        """Raw bundles of one partition; see `tank_client.Client.fetch`."""
+        """Returns raw bundles of one partition; see `tank_client.Client.fetch`."""
         return self._thread.run(self._client.fetch(topic, partition, number, max_bytes, max_wait_ms))
 
     def leader(self, topic: str, partition: int) -> tuple[Address, Features]:
-        """The broker that leads the partition, and what it is; see `tank_client.Client.leader`."""
+        """Returns the address and the features of the broker that leads the partition; see
+        `tank_client.Client.leader`."""
         return self._thread.run(self._client.leader(topic, partition))
 
     def produce_bundle(
@@ -164,7 +168,7 @@ class Consumer:
 
     def __init__(self, owner: object, consumer: AsyncConsumer, thread: LoopThread) -> None:
         self._owner = owner
-        """The client, which would end as garbage if only its consumer were kept."""
+        """A reference to the client, which would be collected as garbage while only its consumer is used."""
         self._consumer = consumer
         self._thread = thread
 
@@ -178,7 +182,7 @@ class Consumer:
         self.close()
 
     def start(self) -> None:
-        """Finds out the partitions and where to begin; the first read does it otherwise."""
+        """Finds the partitions and their starting numbers; otherwise the first read does so."""
         self._thread.run(self._consumer.start())
 
     def __iter__(self) -> "Consumer":
@@ -192,20 +196,20 @@ class Consumer:
         return batch
 
     def poll(self, max_wait_ms: int = 0) -> MessageBatch | None:
-        """The next batch, or None when none came within `max_wait_ms`, or everything up to the end was
-        read."""
+        """Returns the next batch; None when none came within `max_wait_ms`, or all was read up to the end."""
         return self._take(max_wait_ms)
 
     def _take(self, max_wait_ms: int | None) -> MessageBatch | None:
         part = self._thread.run(self._consumer._next_part(max_wait_ms))
         if part is None:
             return None
-        # Here, in the caller's thread: a batch whose reader was interrupted (Ctrl-C) must not count as read.
+        # Here, in the caller's thread: when the caller was interrupted (Ctrl-C), the batch must not count as
+        # read.
         self._consumer._handed_out(part)
         return part[1]
 
     def messages(self) -> Iterator[ConsumedMessage]:
-        """Message by message; see `tank_client.Consumer.messages`."""
+        """Yields single messages; see `tank_client.Consumer.messages`."""
         while True:
             found = self._thread.run(self._consumer._next_part(None))
             if found is None:
@@ -214,28 +218,30 @@ class Consumer:
 
     @property
     def at_end(self) -> bool:
-        """With `stop_at_end`: whether everything was handed out."""
+        """With `stop_at_end`: whether all messages were handed out."""
         return self._consumer.at_end
 
     @property
     def assignment(self) -> list[Route]:
-        """The partitions that are read, once it has started."""
+        """The partitions that are read, once the consumer has started."""
         return self._consumer.assignment
 
     def position(self, topic: str, partition: int) -> int:
-        """The next number that will be handed out; 0: the first available."""
+        """Returns the next number that will be handed out; 0: the first available."""
         return self._consumer.position(topic, partition)
 
     def positions(self) -> dict[Route, int]:
-        """All positions, by (topic, partition)."""
+        """Returns all positions, by (topic, partition)."""
         return self._consumer.positions()
 
     def seek(self, topic: str, partition: int, number: int) -> None:
-        """Goes on at `number` (FIRST, END or a number) in that partition."""
+        """Continues at `number` (FIRST, END or a number) in that partition."""
         self._thread.run(self._consumer.seek(topic, partition, number))
 
     def commit(self) -> None:
-        """Keeps the positions of everything handed out so far, for the group; durable when it returns."""
+        """Stores the positions behind all messages handed out so far, for the group. They are durable when
+        the call returns.
+        """
         self._thread.run(self._consumer.commit())
 
     def close(self) -> None:

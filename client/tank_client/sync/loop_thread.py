@@ -1,10 +1,10 @@
-"""One event loop on one background thread, for the synchronous face.
+"""One event loop on one background thread, for the synchronous client.
 
 Why a thread and not sockets of its own: a producer's linger, retries and acknowledgements, and a consumer's
-prefetch, have to go on while the program does something else, and one engine serves both faces. The thread
-belongs to one client: it starts with it, is a daemon, and ends in `stop` (close, or when the client is
-garbage). A forked child has no such thread: there the client refuses to work and says so, instead of
-waiting for ever.
+prefetch, have to go on while the program does something else, and so one engine serves both clients. The
+thread belongs to one client: it starts with it, is a daemon, and ends in `stop` (close, or when the client is
+garbage). A forked child has no such thread: there the client refuses to work and says so, instead of waiting
+for ever.
 """
 
 import asyncio
@@ -29,7 +29,9 @@ class LoopThread:
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """The coroutine's result; whatever interrupts the wait cancels it. Closed, WrongProcess."""
+        """Runs the coroutine, and returns its result; an exception that interrupts the wait cancels the
+        coroutine. Raises Closed, WrongProcess.
+        """
         try:
             self.check()
         except BaseException:
@@ -43,27 +45,27 @@ class LoopThread:
             raise
 
     def post(self, call: Callable[[], object]) -> None:
-        """Calls it in the loop's thread, soon."""
+        """Calls `call` in the loop's thread, soon."""
         if not self._stopped:
             self.loop.call_soon_threadsafe(call)
 
     @property
     def inside(self) -> bool:
-        """Whether the caller is in the loop's thread: there, nothing may wait."""
+        """Whether the caller is in the loop's thread, where no call may wait."""
         return threading.current_thread() is self._thread
 
     @property
     def forked(self) -> bool:
-        """Whether this is another process than the one whose thread it is."""
+        """Whether this process was forked from the one that has the thread."""
         return os.getpid() != self._pid
 
     @property
     def alive(self) -> bool:
-        """Whether it runs, and in this process."""
+        """Whether the thread runs, in this process."""
         return not self._stopped and not self.forked
 
     def check(self) -> None:
-        """Raises unless work can be done here."""
+        """Raises WrongProcess, Closed or InvalidArgument when the caller can't use the thread."""
         if self.forked:
             raise WrongProcess(
                 "this client was made before a fork, in another process: "
@@ -77,7 +79,7 @@ class LoopThread:
             )
 
     def stop(self) -> None:
-        """Ends the loop and the thread. More than once, and in a forked child, it does nothing."""
+        """Ends the loop and the thread. Does nothing when it was called before, or in a forked child."""
         if self._stopped or self.forked:
             return
         self._stopped = True

@@ -1,5 +1,4 @@
-"""The synchronous producer: messages go into the lanes from the caller's thread, everything else happens in
-the loop's."""
+"""The synchronous producer: it gathers messages in the caller's thread; the loop's thread does the rest."""
 
 import threading
 import time
@@ -12,7 +11,7 @@ from tank_client.client import Client as AsyncClient
 from tank_client.model import Stored
 from tank_client.producer import buffer_full
 from tank_client.producing.accumulator import as_bytes
-from tank_client.producing.input_columns import portions, stamps_of
+from tank_client.producing.input_columns import column_batches, stamps_of
 from tank_client.producing.partition_queue import MESSAGE_OVERHEAD_BYTES, Delivery
 from tank_client.producing.sender import Sender
 from tank_client.routing.routes import check_topic
@@ -21,25 +20,25 @@ from tank_client.sync.loop_thread import LoopThread
 
 
 class BundleDelivery(Future[Stored]):
-    """The outcome of one bundle, shared by its messages."""
+    """The result of one bundle, shared by its messages."""
 
     seen = False
-    """Whether the program has looked at the outcome. A failure that it has not seen is raised by flush."""
+    """Whether the program has looked at the result. `flush` raises a failure that it has not seen."""
 
     def result(self, timeout: float | None = None) -> Stored:
-        """The numbers that the bundle got, or its failure, raised."""
+        """Returns the numbers of the bundle's messages, or raises its failure."""
         self.seen = True
         return super().result(timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """The failure; None: it is stored."""
+        """Returns the failure; None when the bundle is stored."""
         self.seen = True
         return super().exception(timeout)
 
 
 def _new_future() -> BundleDelivery:
     future = BundleDelivery()
-    # It is the bundle's: one message's owner must not cancel it for the others.
+    # The delivery belongs to the bundle: the sender of one message must not cancel it for the others.
     future.set_running_or_notify_cancel()
     return future
 
@@ -52,7 +51,7 @@ class Producer:
         self, owner: object, client: AsyncClient, thread: LoopThread, settings: ProducerSettings
     ) -> None:
         self._owner = owner
-        """The client, which would end as garbage if only its producer were kept."""
+        """A reference to the client, which would be collected as garbage while only its producer is used."""
         self._settings = settings
         self._thread = thread
         self._lock = threading.RLock()
@@ -64,7 +63,7 @@ class Producer:
             return client._sender(settings, new_delivery=_new_future, lock=self._lock, on_room=self._room)
 
         self._sender = thread.run(make())
-        self._lanes = self._sender.lanes
+        self._accumulator = self._sender.accumulator
 
     def __enter__(self) -> "Producer":
         return self
@@ -86,24 +85,24 @@ class Producer:
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> "Future[Stored]":
-        """Adds a message to its partition's bundle; blocks only while there is no room (BufferFull after
-        max_block_ms).
-
-        The future is the bundle's, shared by its messages."""
+        """Adds a message to its partition's bundle, and blocks only while the buffer is full (raises
+        BufferFull after max_block_ms). The returned delivery belongs to the bundle, and is shared by its
+        messages.
+        """
         if type(value) is not bytes:
             value = as_bytes(value)
-        known = self._lanes.topics.get(topic)
+        known = self._accumulator.topics.get(topic)
         if known is None or known.stale:
             self._learn(topic, partition)
         if self._thread.forked:
-            self._thread.check()  # nobody here would send it
+            self._thread.check()  # after a fork, no thread of this process would send the message
         stamp = int(time.time() * 1000) if timestamp_ms is None else stamps_of(1, timestamp_ms)[0]
         size = len(value) + MESSAGE_OVERHEAD_BYTES
         with self._lock:
-            if self._lanes.held_bytes + size > self._settings.buffer_bytes or self._sender.closed:
+            if self._accumulator.held_bytes + size > self._settings.buffer_bytes or self._sender.closed:
                 self._wait_for_room(size)
-            bundle = self._lanes.add(topic, value, key, partition, stamp)
-            if self._lanes.news:
+            bundle = self._accumulator.add(topic, value, key, partition, stamp)
+            if self._accumulator.news:
                 self._wake()
             return bundle.delivery  # type: ignore[return-value]  # made by _new_future
 
@@ -116,42 +115,44 @@ class Producer:
         partition: int | None = None,
         timestamps_ms: Iterable[int] | int | None = None,
     ) -> "list[Future[Stored]]":
-        """Many messages at once, much cheaper for each; the futures of the bundles that they went into, in
+        """Adds many messages at once, at much less cost for each; returns the deliveries of their bundles, in
         order for each partition. Lists and generators: see `tank_client.Producer.send_many`."""
-        lanes = self._lanes
+        accumulator = self._accumulator
         deliveries: dict[Future[Stored], None] = {}
-        for batch in portions(values, keys, timestamps_ms):
+        for batch in column_batches(values, keys, timestamps_ms):
             self._thread.check()
             self._learn(topic, partition)
-            for place, run in lanes.runs(topic, batch, partition):
+            for place, run in accumulator.runs(topic, batch, partition):
                 at = 0
                 while at < len(run.values):
                     with self._lock:
                         self._wait_for_room(1)
-                        lane = lanes.place(topic, None, place)
-                        free_bytes = self._settings.buffer_bytes - lanes.held_bytes
-                        at, bundle = lanes.extend(lane, run, at, free_bytes)
+                        queue = accumulator.place(topic, None, place)
+                        free_bytes = self._settings.buffer_bytes - accumulator.held_bytes
+                        at, bundle = accumulator.extend(queue, run, at, free_bytes)
                         self._wake()
                     deliveries[_future(bundle.delivery)] = None
         return list(deliveries)
 
     @property
     def trouble(self) -> errors.TankError | None:
-        """The last failure of something that is not stored yet and tried again; None: nothing is."""
+        """The last failure of a bundle that is not stored yet and is sent again; None when there is none."""
         with self._lock:
-            return self._lanes.trouble
+            return self._accumulator.trouble
 
     def flush(self) -> None:
-        """Waits until everything sent so far is stored; raises the first failure since the last flush."""
+        """Waits until all messages sent so far are stored. Raises the first failure since the last flush."""
         self._thread.run(self._sender.flush())
 
     def close(self) -> None:
-        """flush, then no more."""
+        """Flushes; afterwards the producer takes no more messages."""
         if not self._sender.closed and self._thread.alive:
             self._thread.run(self._sender.close())
 
     def abort(self) -> None:
-        """Ends it at once; what is not acknowledged yet fails with Closed, and may be stored."""
+        """Ends the producer at once. Messages that are not acknowledged yet fail with Closed; they may be
+        stored.
+        """
 
         async def abort() -> None:
             self._sender.abort()
@@ -167,31 +168,35 @@ class Producer:
             self._thread.run(end())
 
     def _learn(self, topic: str, partition: int | None) -> None:
-        known = self._lanes.topics.get(topic)
+        known = self._accumulator.topics.get(topic)
         if known is None or known.stale:
             check_topic(topic)
             self._thread.run(self._sender.learn(topic, partition))
 
     def _wait_for_room(self, size: int) -> None:
-        """With the lock held."""
-        lanes, limit = self._lanes, self._settings.buffer_bytes
+        """Waits until the buffer has room. Called with the lock held."""
+        accumulator, limit = self._accumulator, self._settings.buffer_bytes
         if self._sender.closed:
             self._thread.check()
             raise errors.Closed("the producer is closed: make a new one")
-        if not lanes.held_bytes or lanes.held_bytes + size <= limit:
+        if not accumulator.held_bytes or accumulator.held_bytes + size <= limit:
             return
         self._thread.check()
         self._thread.post(self._sender.seal_all)
         self._blocked += 1
         try:
             free = self._freed.wait_for(
-                lambda: self._sender.closed or not lanes.held_bytes or lanes.held_bytes + size <= limit,
+                lambda: (
+                    self._sender.closed
+                    or not accumulator.held_bytes
+                    or accumulator.held_bytes + size <= limit
+                ),
                 self._settings.max_block_ms / 1000,
             )
         finally:
             self._blocked -= 1
         if not free:
-            raise errors.BufferFull(buffer_full(lanes, self._settings))
+            raise errors.BufferFull(buffer_full(accumulator, self._settings))
         if self._sender.closed:
             raise errors.Closed("the producer is closed: make a new one")
 
@@ -200,8 +205,8 @@ class Producer:
             self._freed.notify_all()
 
     def _wake(self) -> None:
-        """With the lock held: the loop is to look, once for many messages."""
-        self._lanes.news = False
+        """Wakes the engine in the loop's thread, once for many messages. Called with the lock held."""
+        self._accumulator.news = False
         if not self._wake_posted:
             self._wake_posted = True
             self._thread.post(self._wake_now)

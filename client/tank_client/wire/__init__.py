@@ -1,6 +1,7 @@
-"""Connections to brokers: bytes, sockets, and what requests and answers mean.
+"""Connections to brokers: bytes, sockets, requests and their answers.
 
 - `connection`: the protocol of one connection, without I/O
-- `transport`, `hosts`: sockets, and addresses of names
+- `sockets`: opens all sockets
+- `transport`, `hosts`: requests over a socket, and addresses of names
 - `operations`, `data_operations`, `topic_operations`, `state_operations`: requests and their answers
 """

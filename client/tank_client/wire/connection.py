@@ -1,11 +1,11 @@
 """The protocol of one connection, sans-I/O: requests go in, frames come out; bytes go in, answers come out.
 
-Both faces of the client use it through `transport`. Time enters as milliseconds of any monotonic clock;
-nothing here waits, reads a clock or touches a socket. Source: the wire reference, sections 1 to 6.
+`transport` runs it. Time enters as milliseconds of any monotonic clock; nothing here waits, reads a clock or
+touches a socket. Source: the wire reference, sections 1 to 6.
 
-A connection begins by finding out whom it talks to: Status (10) first; a version of 1000 or more is
-followed by Features (0x40). A broker of the old document closes the connection instead: `Negotiation`
-counts that per address, and the next connection goes without the question.
+A connection begins with a request for the broker's version: Status (10). A version of 1000 or more is
+followed by Features (0x40). A broker of the old document closes the connection instead: `Negotiation` counts
+that per address, and the next connection goes without the question.
 """
 
 from collections.abc import Collection
@@ -32,17 +32,17 @@ from tank_protos.wire.errors import WireError
 from tank_protos.wire.framing import FrameReader, frame
 
 OLD_DOCUMENT = 0
-"""Stands for the version of a broker that knows no Status."""
+"""The version of a broker that doesn't know Status."""
 OUR_OLDEST_VERSION = 1000
-"""From this version on a broker knows the messages from 0x40 on."""
+"""A broker of this version or a later one knows the messages from id 0x40 on."""
 
 NO_PARTITION: tuple[Route | None, ...] = (None,)
-"""What a request is about that any broker can answer."""
+"""The version of requests that any broker can answer."""
 _U32 = Struct("<I")
 _LAST_REQUEST_ID = 0xFFFF_FFFF
 
 
-class Request(Protocol):
+class TankRequest(Protocol):
     """A generated request: its id goes into `request_id` when it is sent."""
 
     ID: ClassVar[int]
@@ -52,18 +52,18 @@ class Request(Protocol):
         """The payload."""
 
 
-class Answer(Protocol):
+class TankAnswer(Protocol):
     """A generated answer."""
 
     ID: ClassVar[int]
 
     @classmethod
-    def decode(cls, payload: Buffer, version: int = 0) -> "Answer":
+    def decode(cls, payload: Buffer, version: int = 0) -> "TankAnswer":
         """Out of a payload."""
 
 
 class State(Enum):
-    """Where a connection stands."""
+    """The state of a connection."""
 
     NEGOTIATING = auto()
     READY = auto()
@@ -71,15 +71,15 @@ class State(Enum):
 
 
 @dataclass(slots=True, frozen=True)
-class Ready:
-    """It is known who is on the other side; requests may go."""
+class ServerKnown:
+    """The broker's version and features are known; requests may be sent."""
 
     server: Features
 
 
 @dataclass(slots=True, frozen=True)
 class Answered:
-    """An answer came; `message` is of the type that was named when the request was sent."""
+    """An answer has come; `message` has the type that was passed when the request was sent."""
 
     request_id: int
     message: Any
@@ -90,28 +90,31 @@ class Lost:
     """The connection is over: close the socket. These requests have no answer; they may have been carried
     out.
 
-    `status_refused`: the other side closed it in answer to Status, as a broker of the old document does."""
+    `status_refused`: the broker closed the connection in answer to Status, as one of the old document does.
+    """
 
     error: TankError
     unanswered: tuple[int, ...]
     status_refused: bool = False
 
 
-Event = Ready | Answered | Lost
+Event = ServerKnown | Answered | Lost
 
 
 class Negotiation:
-    """What is known of one address: whether to ask for Status there.
+    """Whether to send Status to one address, by its history.
 
-    Two closed connections in a row, each after the greeting and before the answer, mean the old document: one
-    alone may be a broker that was just stopping. When a connection to such a broker ends, it is asked once
-    more.
+    Two closed connections in a row, each after the greeting and before the answer, mean a broker of the old
+    document: one alone may be a broker that was stopping, and the next connection fails then. An address that
+    has answered Status never counts as such a broker, however often it stops. When a connection to a broker
+    of the old document ends, the next one sends Status once more.
     """
 
-    __slots__ = ("_refused",)
+    __slots__ = ("_has_answered", "_refused")
     ENOUGH: ClassVar[int] = 2
 
     def __init__(self) -> None:
+        self._has_answered = False
         self._refused = 0
 
     @property
@@ -121,41 +124,49 @@ class Negotiation:
 
     @property
     def refusals(self) -> int:
-        """Questions that were answered by closing the connection, in a row."""
+        """How many Status requests in a row were answered by closing the connection."""
         return self._refused
 
     def ended(self, lost: Lost, server: Features | None) -> None:
-        """A connection to the address is over; `server` is what it had found out."""
+        """Notes the end of a connection to the address; `server` is its answer to Status, if there was
+        one."""
         if lost.status_refused:
-            self._refused += 1
+            self._refused += not self._has_answered
         elif server is None:
             return
         elif server.version == OLD_DOCUMENT:
             self._refused = self.ENOUGH - 1
         else:
+            self._has_answered = True
             self._refused = 0
+
+    def failed(self) -> None:
+        """Notes that no connection to the address was made: a refusal before was that of a stopping
+        broker."""
+        self._refused = 0
 
 
 @dataclass(slots=True)
-class _Waiting:
-    answer: type[Answer]
+class _Unanswered:
+    answer: type[TankAnswer]
     deadline_ms: float
     operation: str
     late_ms: float
     about: Collection[Route | None]
 
 
-class Connection:
-    """One connection's conversation. Every method that can end it returns events; after `Lost` it is used
-    up."""
+class ClientConnection:
+    """One connection's conversation. Every method that can end the connection returns events; after `Lost`
+    the object must not be used.
+    """
 
     __slots__ = (
         "_greeted",
-        "_next_id",
         "_output",
         "_reader",
         "_settings",
         "_waiting",
+        "next_id",
         "server",
         "state",
     )
@@ -164,16 +175,18 @@ class Connection:
         self._settings = settings
         self._reader = FrameReader(settings.max_frame_bytes)
         self._output: list[Buffer] = []
-        self._next_id = 1
+        self.next_id = 1
+        """Of the next request, unless a request of this id still waits."""
         # Invariant: exactly the requests that were sent and have no answer, in the order they were sent.
-        self._waiting: dict[int, _Waiting] = {}
+        self._waiting: dict[int, _Unanswered] = {}
         self._greeted = False
         self.state = State.NEGOTIATING
         self.server: Features | None = None
 
     def start(self, now_ms: float, *, ask: bool = True) -> list[Event]:
-        """The socket is connected. Without `ask` the other side counts as a broker of the old document at
-        once."""
+        """Begins the conversation on a connected socket. Without `ask`, the broker counts as one of the old
+        document at once.
+        """
         if not ask:
             return self._ready(Features(OLD_DOCUMENT))
         self._put(StatusRequest(), StatusResponse, now_ms + self._settings.connect_timeout_ms, "Status")
@@ -181,16 +194,17 @@ class Connection:
 
     def send(
         self,
-        request: Request,
-        answer: type[Answer],
+        request: TankRequest,
+        answer: type[TankAnswer],
         deadline_ms: float,
         operation: str,
         *,
         late_ms: float = inf,
         about: Collection[Route | None] = NO_PARTITION,
     ) -> int:
-        """Sends a request; its id, by which the answer is matched. From `late_ms` on the answer is `late`.
-        Overloaded when too many wait already."""
+        """Sends a request; returns its id, which the answer repeats. From `late_ms` on the answer is `late`.
+        Raises Overloaded when too many requests wait already.
+        """
         if self.state is not State.READY:
             raise ConnectionLost(f"{operation}: the connection is not open")
         if len(self._waiting) >= self._settings.max_in_flight_per_connection:
@@ -206,29 +220,29 @@ class Connection:
         waiting.late_ms, waiting.about = late_ms, about
         return request_id
 
-    def _put(self, request: Request, answer: type[Answer], deadline_ms: float, operation: str) -> int:
-        request_id = self._next_id
+    def _put(self, request: TankRequest, answer: type[TankAnswer], deadline_ms: float, operation: str) -> int:
+        request_id = self.next_id
         while request_id in self._waiting:
             request_id = request_id % _LAST_REQUEST_ID + 1
-        self._next_id = request_id % _LAST_REQUEST_ID + 1
+        self.next_id = request_id % _LAST_REQUEST_ID + 1
         request.request_id = request_id
         # Encoded before it is noted: a value that does not fit leaves nothing behind.
         self._output += frame(request.ID, request.encode())
-        self._waiting[request_id] = _Waiting(answer, deadline_ms, operation, inf, NO_PARTITION)
+        self._waiting[request_id] = _Unanswered(answer, deadline_ms, operation, inf, NO_PARTITION)
         return request_id
 
     def data_to_send(self) -> list[Buffer]:
-        """The bytes that are to be written now, in order; each is handed out once."""
+        """Takes the bytes to write now, in order."""
         output, self._output = self._output, []
         return output
 
     @property
     def in_flight(self) -> int:
-        """Requests without an answer."""
+        """The number of requests without an answer."""
         return len(self._waiting)
 
     def receive_data(self, data: Buffer, now_ms: float) -> list[Event]:
-        """Bytes came from the other side."""
+        """Handles bytes from the broker."""
         events: list[Event] = []
         if self.state is State.CLOSED:
             return events
@@ -243,7 +257,7 @@ class Connection:
         return events
 
     def receive_eof(self, reason: str = "the other side closed the connection") -> list[Event]:
-        """The socket is closed, by the other side or by an error."""
+        """Handles the end of the socket, by the broker or by an error."""
         if self.state is State.CLOSED:
             return []
         refused = self.state is State.NEGOTIATING and self._greeted and self.server is None
@@ -252,13 +266,13 @@ class Connection:
         return [self._end(ConnectionLost(f"{reason}{what}"), status_refused=refused)]
 
     def next_deadline_ms(self) -> float | None:
-        """When `expire` is to be called; None: nothing waits."""
+        """When `expire` must be called; None: no request waits."""
         return min((waiting.deadline_ms for waiting in self._waiting.values()), default=None)
 
     def expire(self, now_ms: float) -> list[Event]:
-        """Time has passed. An answer that does not come in time ends the connection: on a stream, what
-        comes behind a stuck answer is stuck too, and only a new connection tells whether the broker still
-        lives."""
+        """Ends the connection when an answer has not come in time: all answers behind it on the stream are
+        stuck, too, and only a new connection shows whether the broker is alive.
+        """
         if self.state is State.CLOSED:
             return []
         late = [waiting for waiting in self._waiting.values() if waiting.deadline_ms <= now_ms]
@@ -267,8 +281,8 @@ class Connection:
         return [self._end(ConnectionLost(f"{late[0].operation} was not answered in time"))]
 
     def late(self, now_ms: float) -> set[Route | None]:
-        """What those requests are about whose answers are late: the broker may be slow, or hang. None: one
-        about no partition."""
+        """Returns the partitions of requests whose answers are late: the broker may be slow, or hang. None
+        among them: a request about no partition."""
         return {
             route
             for waiting in self._waiting.values()
@@ -277,7 +291,7 @@ class Connection:
         }
 
     def close(self, reason: str = "the client closed the connection") -> list[Event]:
-        """We close it."""
+        """Closes the connection from this side."""
         if self.state is State.CLOSED:
             return []
         return [self._end(ConnectionLost(reason))]
@@ -288,7 +302,7 @@ class Connection:
         if message_id == Ping.ID:
             self._greeted = True
             return
-        # A consume answer says its header's length before the request's id.
+        # A consume answer has its header's length before the request's id.
         at = 4 if message_id == ConsumeResponse.ID else 0
         if len(payload) < at + 4:
             raise ProtocolViolation(f"an answer of {len(payload)} bytes")
@@ -299,7 +313,8 @@ class Connection:
                 f"an answer {message_id:#04x} to a request {request_id} that was not asked"
             )
         message = waiting.answer.decode(payload)
-        # Only now: who asked for what cannot be read is told with the others that the connection is over.
+        # Removed only now: a call whose answer cannot be read fails with the others, when the connection
+        # ends.
         del self._waiting[request_id]
         if self.state is State.NEGOTIATING:
             self._negotiate(message, now_ms, events)
@@ -330,7 +345,7 @@ class Connection:
     def _ready(self, server: Features) -> list[Event]:
         self.server = server
         self.state = State.READY
-        return [Ready(server)]
+        return [ServerKnown(server)]
 
     def _end(self, error: TankError, *, status_refused: bool = False) -> Lost:
         unanswered = tuple(self._waiting)

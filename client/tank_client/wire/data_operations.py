@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from tank_client import errors
 from tank_client.model import Address, Features, FetchedChunk, Stored
-from tank_client.wire.connection import Answer, Request
-from tank_client.wire.operations import Operation, Redirected, address_of, client_version, error_of, has
+from tank_client.wire.connection import TankAnswer, TankRequest
+from tank_client.wire.operations import ClientOperation, Redirected, address_of, client_version, error_of, has
 from tank_protos.bundle import as_batch
 from tank_protos.error_codes import ConsumeFlag, ProduceError
 from tank_protos.generated.tank import (
@@ -29,7 +29,7 @@ from tank_protos.wire.buffer import Buffer
 MAX_PER_COUNT = 255
 """Topics in a consume request, and partitions in each of them: the counts are one byte."""
 MAX_FETCH_BYTES = 64 << 20
-"""Brokers clamp to it."""
+"""The longest wait; brokers shorten longer ones to it."""
 
 
 class Want(NamedTuple):
@@ -42,7 +42,7 @@ class Want(NamedTuple):
 
 
 class PartitionAnswer(NamedTuple):
-    """What a fetch brought for one partition: a chunk (possibly empty) or the reason why not."""
+    """The result of a fetch for one partition: a chunk (possibly empty) or an error."""
 
     topic: str
     partition: int
@@ -50,7 +50,7 @@ class PartitionAnswer(NamedTuple):
 
 
 def split_wants(wants: Sequence[Want]) -> list[list[Want]]:
-    """The wants in groups that fit one request each: 255 topics of 255 partitions."""
+    """Splits the wants into groups that each fit one request: 255 topics of 255 partitions."""
     groups: list[list[Want]] = []
     counts: dict[str, int] = {}
     for want in sorted(wants, key=lambda want: want.topic):
@@ -82,7 +82,9 @@ def consume_request(
 
 
 def read_consume(answer: ConsumeResponse, wants: Sequence[Want]) -> list[PartitionAnswer]:
-    """The answer, one entry per want. ProtocolViolation when it does not fit the request."""
+    """Reads the answer: one entry for each want. Raises ProtocolViolation when it does not fit the
+    request.
+    """
     asked = {(want.topic, want.partition): want for want in wants}
     answers: list[PartitionAnswer] = []
     offset = 0
@@ -132,8 +134,8 @@ def _entry(want: Want, entry: FetchedPartition, chunk: memoryview) -> FetchedChu
     raise errors.ProtocolViolation(f"unknown flag {flag:#04x} in a consume answer")
 
 
-def fetch(want: Want, max_wait_ms: int, client_id: str) -> Operation[FetchedChunk]:
-    """Raw bundles of one partition."""
+def fetch(want: Want, max_wait_ms: int, client_id: str) -> ClientOperation[FetchedChunk]:
+    """Fetches raw bundles of one partition."""
 
     def read(answer: ConsumeResponse, server: Features) -> FetchedChunk:
         result = read_consume(answer, [want])[0].result
@@ -141,7 +143,7 @@ def fetch(want: Want, max_wait_ms: int, client_id: str) -> Operation[FetchedChun
             raise result
         return result
 
-    return Operation(
+    return ClientOperation(
         name=f"fetch {want.topic}/{want.partition}",
         build=lambda server: consume_request(server, [want], max_wait_ms, 0, client_id),
         answer=lambda server: ConsumeResponse,
@@ -165,9 +167,11 @@ class BundleToStore(NamedTuple):
     ack_timeout_ms: int = 0
 
 
-def produce_request(server: Features, bundle: BundleToStore, client_id: str) -> tuple[Request, type[Answer]]:
-    """The request that stores it: our own message where the broker knows it (the answer tells the numbers),
-    else TANK's."""
+def produce_request(
+    server: Features, bundle: BundleToStore, client_id: str
+) -> tuple[TankRequest, type[TankAnswer]]:
+    """Returns the request that stores the bundle, and the type of its answer: our own message where the
+    broker knows it (its answer has the numbers), else TANK's."""
     if has(server, "idempotent_produce"):
         return IdempotentProduceRequest(
             client_id=client_id,
@@ -212,7 +216,9 @@ def produce_request(server: Features, bundle: BundleToStore, client_id: str) -> 
 def read_produce(
     answer: ProduceResponse | IdempotentProduceResponse, bundle: BundleToStore
 ) -> Stored | errors.TankError:
-    """Whether and where the bundle is stored. ProtocolViolation when the answer does not fit the request."""
+    """Reads whether and where the bundle is stored. Raises ProtocolViolation when the answer does not fit the
+    request.
+    """
     topic, partition = bundle.topic, bundle.partition
     if isinstance(answer, IdempotentProduceResponse):
         if len(answer.topics) != 1 or len(answer.topics[0].partitions) != 1:
@@ -230,10 +236,10 @@ def read_produce(
     return error_of(plain.error, topic, partition) or Stored(0, 0)
 
 
-def produce(bundle: BundleToStore, client_id: str) -> Operation[Stored]:
+def produce(bundle: BundleToStore, client_id: str) -> ClientOperation[Stored]:
     """Stores one bundle; repeatable only when it has a producer id."""
 
-    def answer(server: Features) -> type[Answer]:
+    def answer(server: Features) -> type[TankAnswer]:
         return IdempotentProduceResponse if has(server, "idempotent_produce") else ProduceResponse
 
     def read(message: ProduceResponse | IdempotentProduceResponse, server: Features) -> Stored:
@@ -242,7 +248,7 @@ def produce(bundle: BundleToStore, client_id: str) -> Operation[Stored]:
             raise result
         return result
 
-    return Operation(
+    return ClientOperation(
         name=f"produce to {bundle.topic}/{bundle.partition}",
         build=lambda server: produce_request(server, bundle, client_id)[0],
         answer=answer,

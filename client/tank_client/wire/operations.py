@@ -1,8 +1,8 @@
-"""Requests and what their answers mean, for each kind of broker; pure.
+"""Requests and the reading of their answers, for each kind of broker; pure.
 
-An `Operation` is one call as data: how to lay out the request for the broker that is there (FeatureMissing
-when it lacks it), how to read the answer (a value, or a TankError; `Redirected` when another broker is to
-be asked).
+A `ClientOperation` is one call as data: how to make the request for the connected broker (FeatureMissing when
+it lacks the feature), and how to read the answer (a value, or a TankError; `Redirected` when another broker
+must be asked).
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 from tank_client import errors
 from tank_client.model import Address, Features
 from tank_client.routing.routes import Route
-from tank_client.wire.connection import OLD_DOCUMENT, OUR_OLDEST_VERSION, Answer, Request
+from tank_client.wire.connection import OLD_DOCUMENT, OUR_OLDEST_VERSION, TankAnswer, TankRequest
 from tank_protos.error_codes import ErrorCode
 
 T = TypeVar("T")
@@ -33,13 +33,14 @@ class Redirected(errors.OtherLeader):
 
 
 @dataclass(slots=True, frozen=True)
-class Operation(Generic[T]):
-    """One call. `repeatable`: carrying it out twice does no harm, so it is sent again when its outcome is
-    unknown."""
+class ClientOperation(Generic[T]):
+    """One call. `repeatable`: the request does no harm when it is carried out twice, so it is sent again when
+    its outcome is unknown.
+    """
 
     name: str
-    build: Callable[[Features], Request]
-    answer: Callable[[Features], type[Answer]]
+    build: Callable[[Features], TankRequest]
+    answer: Callable[[Features], type[TankAnswer]]
     read: Callable[[Any, Features], T]
     route: Route | None = None
     repeatable: bool = True
@@ -47,32 +48,34 @@ class Operation(Generic[T]):
 
 
 def client_version(server: Features) -> int:
-    """The version of TANK's own messages that this broker is sent."""
+    """The version of TANK's own messages to use with this broker."""
     if server.version >= OUR_OLDEST_VERSION:
         return _OUR_CLIENT
     return _OLD_CLIENT if server.version == OLD_DOCUMENT else _CPP_CLIENT
 
 
 def has(server: Features, message: str) -> bool:
-    """Whether the broker knows one of our own messages (its definition's name without `Request`, in
-    snake_case)."""
+    """Whether the broker knows one of Tank Cluster's own messages (its definition's name without
+    `TankRequest`, in snake_case).
+    """
     return server.version >= OUR_OLDEST_VERSION and message in server.features
 
 
 def need(server: Features, message: str, feature: str, advice: str = "") -> None:
-    """FeatureMissing unless the broker knows the message. `feature`: what a person calls it."""
+    """Raises FeatureMissing unless the broker knows the message. `feature`: its name in the error."""
     if not has(server, message):
         raise errors.FeatureMissing(feature, server.version, advice)
 
 
 def need_newer_than_old_document(server: Features, feature: str, advice: str = "") -> None:
-    """FeatureMissing from a broker of the old document, which knows ids 1 to 5 only."""
+    """Raises FeatureMissing for a broker of the old document, which knows only ids 1 to 5."""
     if server.version == OLD_DOCUMENT:
         raise errors.FeatureMissing(feature, server.version, advice)
 
 
 def address_of(ipv4: memoryview | bytes, port: int) -> Address | None:
-    """A leader's address as TANK sends it. All zeros: the node is stopping, and nobody knows the next one."""
+    """Returns a leader's address as TANK sends it; None for zeros: the broker is stopping, and the next
+    leader is not known."""
     raw = bytes(ipv4)
     if not port or not any(raw):
         return None
@@ -80,8 +83,9 @@ def address_of(ipv4: memoryview | bytes, port: int) -> Address | None:
 
 
 def error_of(code: int, topic: str, partition: int, message: str = "") -> errors.TankError | None:
-    """The error for a byte of our own answers or of ProduceResponse; None for 0. `message`: the broker's
-    own words."""
+    """The error for an error code of Tank Cluster's own answers or of ProduceResponse; None for 0. `message`:
+    the broker's own words.
+    """
     if code == ErrorCode.NONE:
         return None
     if code == ErrorCode.UNKNOWN_TOPIC:
@@ -136,7 +140,8 @@ _ERRORS: dict[int, tuple[type[errors.TankError], str]] = {
     ErrorCode.INVALID_REQUEST: (errors.RequestRefused, "{place}: the broker finds the request wrong"),
     ErrorCode.INVALID_NAME: (
         errors.RequestRefused,
-        "{place}: a name has 1 to 64 of A-Z a-z 0-9 - _, one letter or digit at least",
+        "{place}: a name has 1 to 249 of A-Z a-z 0-9 . _ - (1 to 64, and no dot, while brokers of an older "
+        "version are there)",
     ),
     ErrorCode.INVALID_SETTING: (errors.RequestRefused, "{place}: a setting is wrong"),
     ErrorCode.INVALID_PARTITIONS: (errors.RequestRefused, "{place}: the number of partitions is wrong"),
@@ -145,14 +150,14 @@ _ERRORS: dict[int, tuple[type[errors.TankError], str]] = {
         "{place}: the replication factor is wrong: at most as many as there are brokers",
     ),
     ErrorCode.UNKNOWN_GROUP: (errors.UnknownGroup, "there is no such group"),
-    ErrorCode.TIMED_OUT: (errors.Overloaded, "{place}: the broker did not get it done in time"),
+    ErrorCode.TIMED_OUT: (errors.Overloaded, "{place}: the broker did not finish the request in time"),
     ErrorCode.OVERLOADED: (errors.Overloaded, "{place}: the broker has too much to do"),
     ErrorCode.TOO_MANY_PRODUCERS: (
         errors.Overloaded,
         "{place}: the partition remembers as many producers as it may, and all of them wrote within the last "
         "minute; have fewer producers write to it, or keep each for longer",
     ),
-    ErrorCode.LIMIT_REACHED: (errors.RequestRefused, "{place}: the cluster holds as many as it may"),
+    ErrorCode.LIMIT_REACHED: (errors.RequestRefused, "{place}: the cluster's limit is reached"),
     ErrorCode.DAMAGED: (errors.Damaged, "{place}: the broker's copy is damaged; `tank status` says more"),
     ErrorCode.NO_LEADER: (errors.NoLeader, "{place}: the partition has no leader now"),
     ErrorCode.READ_ONLY: (errors.ReadOnly, "{place}: the broker takes no writes"),

@@ -18,7 +18,13 @@ from tank_client.model import (
     Trouble,
 )
 from tank_client.routing.routes import Route
-from tank_client.wire.operations import Operation, address_of, error_of, need, need_newer_than_old_document
+from tank_client.wire.operations import (
+    ClientOperation,
+    address_of,
+    error_of,
+    need,
+    need_newer_than_old_document,
+)
 from tank_protos.error_codes import TroubleKind
 from tank_protos.generated.tank import (
     CommitPositionsRequest,
@@ -53,8 +59,8 @@ _TROUBLES: dict[int, Trouble] = {
 }
 
 
-def commit_positions(group: str, positions: Mapping[Route, CommittedPosition]) -> Operation[None]:
-    """Keeps the next number to read, per topic and partition."""
+def commit_positions(group: str, positions: Mapping[Route, CommittedPosition]) -> ClientOperation[None]:
+    """Stores the next number to read of each topic and partition."""
     routes = list(positions)
 
     def build(server: Features) -> CommitPositionsRequest:
@@ -78,12 +84,15 @@ def commit_positions(group: str, positions: Mapping[Route, CommittedPosition]) -
             if error is not None:
                 raise error
 
-    return Operation(f"commit positions of {group}", build, lambda server: CommitPositionsResponse, read)
+    return ClientOperation(
+        f"commit positions of {group}", build, lambda server: CommitPositionsResponse, read
+    )
 
 
-def fetch_positions(group: str, topics: Iterable[str]) -> Operation[dict[Route, CommittedPosition]]:
-    """The positions of a group; none at all when nobody has committed any. UnknownTopic: of several topics
-    it names none."""
+def fetch_positions(group: str, topics: Iterable[str]) -> ClientOperation[dict[Route, CommittedPosition]]:
+    """Fetches the positions of a group; none when it has committed none. An UnknownTopic about several topics
+    does not name the topic.
+    """
     names = list(topics)
     topic = names[0] if len(names) == 1 else ""
 
@@ -102,10 +111,10 @@ def fetch_positions(group: str, topics: Iterable[str]) -> Operation[dict[Route, 
             for p in answer.positions
         }
 
-    return Operation(f"positions of {group}", build, lambda server: FetchPositionsResponse, read)
+    return ClientOperation(f"positions of {group}", build, lambda server: FetchPositionsResponse, read)
 
 
-def list_groups() -> Operation[list[str]]:
+def list_groups() -> ClientOperation[list[str]]:
     """The groups that have positions, sorted."""
 
     def build(server: Features) -> ListGroupsRequest:
@@ -118,11 +127,11 @@ def list_groups() -> Operation[list[str]]:
             raise error
         return list(answer.groups)
 
-    return Operation("list groups", build, lambda server: ListGroupsResponse, read)
+    return ClientOperation("list groups", build, lambda server: ListGroupsResponse, read)
 
 
-def init_producer(name: str, generation: int) -> Operation[ProducerIdentity]:
-    """A producer id. Repeatable: an id nobody uses costs nothing, and a name's id is the same again."""
+def init_producer(name: str, generation: int) -> ClientOperation[ProducerIdentity]:
+    """A producer id. Repeatable: an unused id costs nothing, and a name gets the same id again."""
 
     def build(server: Features) -> InitProducerRequest:
         need(server, "init_producer", "idempotent producers", "use ProducerSettings(idempotent=False)")
@@ -134,14 +143,14 @@ def init_producer(name: str, generation: int) -> Operation[ProducerIdentity]:
             raise error
         return ProducerIdentity(answer.producer_id, answer.producer_epoch)
 
-    return Operation("get a producer id", build, lambda server: InitProducerResponse, read)
+    return ClientOperation("get a producer id", build, lambda server: InitProducerResponse, read)
 
 
-def reserve_producer_ids(count: int) -> Operation[range]:
-    """Producer ids that follow each other. Repeatable: an id nobody uses costs nothing."""
+def reserve_producer_ids(count: int) -> ClientOperation[range]:
+    """Producer ids in sequence. Repeatable: an unused id costs nothing."""
 
     def build(server: Features) -> ReserveProducerIdsRequest:
-        need(server, "reserve_producer_ids", "producer ids that follow each other", "ask for one at a time")
+        need(server, "reserve_producer_ids", "producer ids in sequence", "ask for one at a time")
         return ReserveProducerIdsRequest(count=count)
 
     def read(answer: ReserveProducerIdsResponse, server: Features) -> range:
@@ -150,11 +159,11 @@ def reserve_producer_ids(count: int) -> Operation[range]:
             raise error
         return range(answer.first_id, answer.first_id + answer.count)
 
-    return Operation("reserve producer ids", build, lambda server: ReserveProducerIdsResponse, read)
+    return ClientOperation("reserve producer ids", build, lambda server: ReserveProducerIdsResponse, read)
 
 
-def status() -> Operation[ServerStatus]:
-    """Status of the broker that is asked."""
+def status() -> ClientOperation[ServerStatus]:
+    """The Status of the broker."""
 
     def build(server: Features) -> StatusRequest:
         need_newer_than_old_document(server, "Status")
@@ -174,14 +183,14 @@ def status() -> Operation[ServerStatus]:
             start_time_s=answer.start_time_s,
         )
 
-    return Operation("status", build, lambda server: StatusResponse, read)
+    return ClientOperation("status", build, lambda server: StatusResponse, read)
 
 
-def describe_broker() -> Operation[BrokerReport]:
-    """What the broker that is asked says of itself."""
+def describe_broker() -> ClientOperation[BrokerReport]:
+    """The broker's report on itself."""
 
     def build(server: Features) -> DescribeBrokerRequest:
-        need(server, "describe_broker", "describing itself", "`status` tells what any broker tells")
+        need(server, "describe_broker", "describing itself", "`status` works with any broker")
         return DescribeBrokerRequest()
 
     def read(answer: DescribeBrokerResponse, server: Features) -> BrokerReport:
@@ -197,7 +206,7 @@ def describe_broker() -> Operation[BrokerReport]:
             open_files=answer.open_files,
             connections=answer.connections,
             troubles=tuple(
-                # A kind that only newer brokers know is no reason to hide the partition.
+                # A partition with a trouble that only newer brokers know is shown, too.
                 PartitionTrouble(t.topic, t.partition, _TROUBLES.get(t.kind, Trouble.FAILED), t.reason)
                 for t in answer.troubles
             ),
@@ -207,14 +216,14 @@ def describe_broker() -> Operation[BrokerReport]:
             ),
         )
 
-    return Operation("describe broker", build, lambda server: DescribeBrokerResponse, read)
+    return ClientOperation("describe broker", build, lambda server: DescribeBrokerResponse, read)
 
 
-def describe_cluster() -> Operation[ClusterReport]:
-    """Where the broker that is asked knows the cluster's processes to be."""
+def describe_cluster() -> ClientOperation[ClusterReport]:
+    """The addresses of the cluster's processes, as the broker knows them."""
 
     def build(server: Features) -> DescribeClusterRequest:
-        need(server, "describe_cluster", "telling where its controllers are", "name them yourself")
+        need(server, "describe_cluster", "naming its controllers", "name them yourself")
         return DescribeClusterRequest()
 
     def read(answer: DescribeClusterResponse, server: Features) -> ClusterReport:
@@ -224,18 +233,18 @@ def describe_cluster() -> Operation[ClusterReport]:
             {known.name: tuple(each.address for each in known.addresses) for known in answer.hosts},
         )
 
-    return Operation("describe cluster", build, lambda server: DescribeClusterResponse, read)
+    return ClientOperation("describe cluster", build, lambda server: DescribeClusterResponse, read)
 
 
 def _known(number: int) -> int | None:
     return None if number == _UNKNOWN else number
 
 
-def topology() -> Operation[Topology]:
+def topology() -> ClientOperation[Topology]:
     """The cluster's nodes."""
 
     def build(server: Features) -> DiscoverTopologyRequest:
-        need_newer_than_old_document(server, "telling the topology")
+        need_newer_than_old_document(server, "describing the topology")
         return DiscoverTopologyRequest()
 
     def read(answer: DiscoverTopologyResponse, server: Features) -> Topology:
@@ -255,4 +264,4 @@ def topology() -> Operation[Topology]:
             ),
         )
 
-    return Operation("topology", build, lambda server: DiscoverTopologyResponse, read)
+    return ClientOperation("topology", build, lambda server: DiscoverTopologyResponse, read)

@@ -19,7 +19,7 @@ from tank_client.model import (
 )
 from tank_client.routing.routes import Route
 from tank_client.wire.operations import (
-    Operation,
+    ClientOperation,
     Redirected,
     address_of,
     error_of,
@@ -61,8 +61,10 @@ _NOT_KNOWN_HERE = 2**64 - 1
 
 def describe_topics(
     names: Iterable[str],
-) -> Operation[tuple[list[BrokerDescription], list[TopicDescription]]]:
-    """Brokers and topics, by name; ours only. UnknownTopic for a name that is none."""
+) -> ClientOperation[tuple[list[BrokerDescription], list[TopicDescription]]]:
+    """Describes brokers and topics, by name; Tank Cluster only. Raises UnknownTopic for a name of no
+    topic.
+    """
     wanted = list(names)
 
     def build(server: Features) -> DescribeTopicsRequest:
@@ -74,7 +76,7 @@ def describe_topics(
         brokers = [BrokerDescription(b.broker_id, Address(b.host, b.port), b.rack) for b in answer.brokers]
         return brokers, [_topic(topic) for topic in answer.topics]
 
-    return Operation("describe topics", build, lambda server: DescribeTopicsResponse, read)
+    return ClientOperation("describe topics", build, lambda server: DescribeTopicsResponse, read)
 
 
 def _topic(topic: DescribedTopic) -> TopicDescription:
@@ -102,9 +104,10 @@ def _topic(topic: DescribedTopic) -> TopicDescription:
     )
 
 
-def discover_topics() -> Operation[dict[str, tuple[int, int]]]:
-    """{topic: (partitions, replication factor)} from any broker that knows id 11. A stand-alone one: factor
-    1."""
+def discover_topics() -> ClientOperation[dict[str, tuple[int, int]]]:
+    """{topic: (partitions, replication factor)} from any broker that knows id 11. A stand-alone broker gives
+    factor 1.
+    """
 
     def build(server: Features) -> DiscoverTopicsRequest:
         need_newer_than_old_document(server, "listing topics", "name the topic and its partitions yourself")
@@ -114,7 +117,7 @@ def discover_topics() -> Operation[dict[str, tuple[int, int]]]:
         factor = bool(answer.cluster_aware)
         return {t.name: (t.partitions, t.replication_factor if factor else 1) for t in answer.topics}
 
-    return Operation("list topics", build, lambda server: DiscoverTopicsResponse, read)
+    return ClientOperation("list topics", build, lambda server: DiscoverTopicsResponse, read)
 
 
 def create_topic(
@@ -124,7 +127,7 @@ def create_topic(
     settings: Mapping[str, SettingValue],
     *,
     validate_only: bool,
-) -> Operation[int]:
+) -> ClientOperation[int]:
     """The new topic's id."""
 
     def build(server: Features) -> CreateTopicsRequest:
@@ -140,13 +143,15 @@ def create_topic(
         _raise(answer.error, name, answer.message)
         return answer.topic_id
 
-    return Operation(
+    return ClientOperation(
         f"create topic {name}", build, lambda server: CreateTopicsResponse, read, repeatable=False
     )
 
 
-def create_topic_plainly(name: str, partitions: int, settings: Mapping[str, SettingValue]) -> Operation[int]:
-    """TANK's own CreateTopic (id 7), for brokers without our messages; the id is 0: they have none."""
+def create_topic_plainly(
+    name: str, partitions: int, settings: Mapping[str, SettingValue]
+) -> ClientOperation[int]:
+    """TANK's own CreateTopic (id 7), for brokers without Tank Cluster's messages; the returned id is 0."""
 
     def build(server: Features) -> CreateTopicRequest:
         need_newer_than_old_document(
@@ -167,24 +172,24 @@ def create_topic_plainly(name: str, partitions: int, settings: Mapping[str, Sett
             raise errors.StorageFailure(f"topic {name!r}: the broker could not make it; look at its log")
         if code:
             raise errors.RequestRefused(
-                f"topic {name!r}: a name has 1 to 64 of A-Z a-z 0-9 - _, one letter or digit at least, "
-                "and a topic has 1 to 65530 partitions"
+                f"topic {name!r}: a name has 1 to 249 of A-Z a-z 0-9 . _ - (1 to 64, and no dot, while "
+                "brokers of an older version are there), and a topic has 1 to 65530 partitions"
             )
         return 0
 
-    return Operation(
+    return ClientOperation(
         f"create topic {name}", build, lambda server: CreateTopicResponse, read, repeatable=False
     )
 
 
 def _text_of(value: SettingValue) -> str:
-    """As it travels."""
+    """The text of a setting's value in a request."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def alter_topic(
     name: str, partitions: int, settings: Mapping[str, SettingValue | None], *, validate_only: bool
-) -> Operation[None]:
+) -> ClientOperation[None]:
     """Changes settings or adds partitions."""
 
     def build(server: Features) -> AlterTopicRequest:
@@ -202,10 +207,10 @@ def alter_topic(
     def read(answer: AlterTopicResponse, server: Features) -> None:
         _raise(answer.error, name, answer.message)
 
-    return Operation(f"alter topic {name}", build, lambda server: AlterTopicResponse, read)
+    return ClientOperation(f"alter topic {name}", build, lambda server: AlterTopicResponse, read)
 
 
-def delete_topic(name: str) -> Operation[None]:
+def delete_topic(name: str) -> ClientOperation[None]:
     """Deletes a topic and its data."""
 
     def build(server: Features) -> DeleteTopicRequest:
@@ -215,14 +220,15 @@ def delete_topic(name: str) -> Operation[None]:
     def read(answer: DeleteTopicResponse, server: Features) -> None:
         _raise(answer.error, name, answer.message)
 
-    return Operation(
+    return ClientOperation(
         f"delete topic {name}", build, lambda server: DeleteTopicResponse, read, repeatable=False
     )
 
 
-def find_by_time(topic: str, times: Mapping[int, int]) -> Operation[dict[int, FoundTime | errors.TankError]]:
-    """{partition: where its time begins, or why that is not known}, from the broker that leads the first of
-    them."""
+def find_by_time(
+    topic: str, times: Mapping[int, int]
+) -> ClientOperation[dict[int, FoundTime | errors.TankError]]:
+    """{partition: the place of its time, or the error}, from the broker that leads the first partition."""
     partitions = list(times)
 
     def build(server: Features) -> FindByTimeRequest:
@@ -247,13 +253,15 @@ def find_by_time(topic: str, times: Mapping[int, int]) -> Operation[dict[int, Fo
         )
 
     route = (topic, partitions[0])
-    return Operation(f"find a time in {topic}", build, lambda server: FindByTimeResponse, read, route=route)
+    return ClientOperation(
+        f"find a time in {topic}", build, lambda server: FindByTimeResponse, read, route=route
+    )
 
 
 def await_ends(
     known: Mapping[Route, int | None], max_wait_ms: int
-) -> Operation[dict[Route, Ends | errors.TankError]]:
-    """{(topic, partition): how far it reaches, or why that is not known}."""
+) -> ClientOperation[dict[Route, Ends | errors.TankError]]:
+    """{(topic, partition): its ends, or the error}."""
     routes = list(known)
 
     def build(server: Features) -> AwaitEndsRequest:
@@ -277,7 +285,7 @@ def await_ends(
             }
         )
 
-    return Operation(
+    return ClientOperation(
         "wait for new messages",
         build,
         lambda server: AwaitEndsResponse,
@@ -287,12 +295,15 @@ def await_ends(
     )
 
 
-def discover_partitions(topic: str, only: int | None = None) -> Operation[dict[int, Ends | errors.TankError]]:
-    """{partition: Ends or why not} (id 6), of the whole topic, or of one partition that is known to exist:
-    the C++ broker ends at a number that does not."""
+def discover_partitions(
+    topic: str, only: int | None = None
+) -> ClientOperation[dict[int, Ends | errors.TankError]]:
+    """{partition: its ends, or the error} (id 6), of the whole topic, or of one partition that is known to
+    exist: the C++ broker crashes on a partition that doesn't exist.
+    """
 
     def build(server: Features) -> DiscoverPartitionsRequest:
-        need_newer_than_old_document(server, "telling a topic's ends")
+        need_newer_than_old_document(server, "giving a topic's ends")
         return DiscoverPartitionsRequest(topic=topic, partitions=[] if only is None else [only])
 
     def read(answer: DiscoverPartitionsResponse, server: Features) -> dict[int, Ends | errors.TankError]:
@@ -309,11 +320,13 @@ def discover_partitions(topic: str, only: int | None = None) -> Operation[dict[i
         return ends if only is None else _alone_raises(ends)
 
     name = f"ends of {topic}" if only is None else f"ends of {topic}/{only}"
-    return Operation(name, build, lambda server: DiscoverPartitionsResponse, read, route=(topic, only or 0))
+    return ClientOperation(
+        name, build, lambda server: DiscoverPartitionsResponse, read, route=(topic, only or 0)
+    )
 
 
 def _alone_raises(answers: dict[K, V | errors.TankError]) -> dict[K, V | errors.TankError]:
-    """The only answer's error is the call's: so it is retried, and a redirect followed, like any other."""
+    """Raises the error of a single answer, so that the call is repeated and redirected like any other."""
     if len(answers) == 1:
         for answer in answers.values():
             if isinstance(answer, errors.TankError):

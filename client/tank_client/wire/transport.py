@@ -1,8 +1,6 @@
-"""The asyncio shell around `connection.Connection`: a socket, one timer, and who waits for which answer."""
+"""The asyncio shell around `connection.ClientConnection`: a socket, a timer, and the waiting calls."""
 
 import asyncio
-import contextlib
-import socket
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any
 
@@ -12,14 +10,15 @@ from tank_client.routing.routes import Route
 from tank_client.settings import ClientSettings
 from tank_client.wire.connection import (
     NO_PARTITION,
-    Answer,
     Answered,
-    Connection,
+    ClientConnection,
     Event,
     Lost,
-    Ready,
-    Request,
+    ServerKnown,
+    TankAnswer,
+    TankRequest,
 )
+from tank_client.wire.sockets import open_transport
 from tank_protos.resolver import HostAddress
 
 Done = Callable[[Any, TankError | None], None]
@@ -28,8 +27,8 @@ _RESUME_BELOW = 256 << 10
 _PAUSE_ABOVE = 1 << 20
 
 
-class Transport(asyncio.Protocol):
-    """One connection to one broker. `ready` resolves with what the other side is, or fails."""
+class BrokerTransport(asyncio.Protocol):
+    """One connection to one broker. `ready` resolves with the broker's version and features, or fails."""
 
     def __init__(
         self,
@@ -38,13 +37,13 @@ class Transport(asyncio.Protocol):
         settings: ClientSettings,
         *,
         ask: bool,
-        on_end: Callable[["Transport", Lost], None],
-        on_silence: Callable[["Transport"], None],
+        on_end: Callable[["BrokerTransport", Lost], None],
+        on_silence: Callable[["BrokerTransport"], None],
     ) -> None:
         self.address = address
         self.ready: asyncio.Future[Features] = loop.create_future()
         self._loop = loop
-        self._core = Connection(settings)
+        self._core = ClientConnection(settings)
         self._silence_ms = settings.silence_ms
         self._ask = ask
         self._on_end = on_end
@@ -56,17 +55,17 @@ class Transport(asyncio.Protocol):
         self._writable = asyncio.Event()
         self._writable.set()
 
-    # What the client calls
+    # For the client
 
     @property
     def server(self) -> Features:
-        """What the other side is; only once `ready`."""
+        """The broker's version and features; only once `ready`."""
         assert self._core.server is not None
         return self._core.server
 
     @property
     def reached(self) -> Address:
-        """Where it leads, without a name: for who wants another connection to the same process."""
+        """The numeric address of the broker, for another connection to the same process."""
         peer = self._socket.get_extra_info("peername") if self._socket is not None else None
         return self.address if peer is None else Address(str(peer[0]), self.address.port)
 
@@ -77,7 +76,7 @@ class Transport(asyncio.Protocol):
 
     @property
     def in_flight(self) -> int:
-        """Requests without an answer."""
+        """The number of requests without an answer."""
         return self._core.in_flight
 
     @property
@@ -90,13 +89,14 @@ class Transport(asyncio.Protocol):
         await self._writable.wait()
 
     def late(self) -> set[Route | None]:
-        """What those requests are about whose answers are late by `silence_ms`. None: about no partition."""
+        """Returns the partitions whose answers are late by `silence_ms`. None among them: a request about no
+        partition."""
         return self._core.late(self._now_ms())
 
     def send(
         self,
-        request: Request,
-        answer: type[Answer],
+        request: TankRequest,
+        answer: type[TankAnswer],
         timeout_ms: float,
         operation: str,
         done: Done,
@@ -104,8 +104,10 @@ class Transport(asyncio.Protocol):
         wait_ms: float = 0,
         about: Collection[Route | None] = NO_PARTITION,
     ) -> None:
-        """Sends with the other requests of this turn of the loop; `done` is called later, never from here.
-        `wait_ms`: how long the broker was asked to hold the answer back; it is not late before."""
+        """Sends a request, together with the others of this turn of the loop; `done` is called later, never
+        within this call. `wait_ms`: how long the broker was asked to hold the answer back; it is not late
+        before.
+        """
         now_ms = self._now_ms()
         late_ms = now_ms + wait_ms + self._silence_ms
         request_id = self._core.send(
@@ -120,15 +122,15 @@ class Transport(asyncio.Protocol):
 
     async def ask(
         self,
-        request: Request,
-        answer: type[Answer],
+        request: TankRequest,
+        answer: type[TankAnswer],
         timeout_ms: float,
         operation: str,
         *,
         wait_ms: float = 0,
         about: Collection[Route | None] = NO_PARTITION,
     ) -> Any:
-        """Sends and waits for the answer. ConnectionLost when there is none."""
+        """Sends a request and waits for the answer. Raises ConnectionLost when there is none."""
         future: asyncio.Future[Any] = self._loop.create_future()
 
         def done(message: Any, error: TankError | None) -> None:
@@ -143,7 +145,7 @@ class Transport(asyncio.Protocol):
         return await future
 
     def close(self, reason: str = "the client closed the connection") -> None:
-        """Ends the connection; who waits gets ConnectionLost."""
+        """Ends the connection; waiting calls get ConnectionLost."""
         self._take(self._core.close(reason))
 
     # What asyncio calls
@@ -152,16 +154,13 @@ class Transport(asyncio.Protocol):
         """The socket is connected."""
         assert isinstance(transport, asyncio.WriteTransport)
         self._socket = transport
-        raw = transport.get_extra_info("socket")
-        if raw is not None and raw.family in (socket.AF_INET, socket.AF_INET6):
-            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         transport.set_write_buffer_limits(high=_PAUSE_ABOVE, low=_RESUME_BELOW)
         self._take(self._core.start(self._now_ms(), ask=self._ask))
         self._flush()
         self._set_timer()
 
     def data_received(self, data: bytes) -> None:
-        """Bytes came."""
+        """Handles received bytes."""
         self._take(self._core.receive_data(data, self._now_ms()))
         self._flush()
 
@@ -178,7 +177,7 @@ class Transport(asyncio.Protocol):
         self._writable.clear()
 
     def resume_writing(self) -> None:
-        """It has room again."""
+        """The socket's buffer has room again."""
         self._writable.set()
 
     # Inside
@@ -190,7 +189,7 @@ class Transport(asyncio.Protocol):
         for event in events:
             if isinstance(event, Answered):
                 self._done.pop(event.request_id)(event.message, None)
-            elif isinstance(event, Ready):
+            elif isinstance(event, ServerKnown):
                 if not self.ready.done():
                     self.ready.set_result(event.server)
             else:
@@ -208,8 +207,7 @@ class Transport(asyncio.Protocol):
             self._timer.cancel()
             self._timer = None
         if self._socket is not None:
-            # What stands in the buffer must not go out any more: who asked is told now that there is no
-            # answer.
+            # The bytes in the buffer must not be sent any more, because their calls fail now as unanswered.
             self._socket.abort()
             self._socket = None
         self._writable.set()
@@ -222,8 +220,9 @@ class Transport(asyncio.Protocol):
             done(None, lost.error)
 
     def _set_timer(self) -> None:
-        """One timer for all requests. It is set for the nearest deadline when it runs out, not at every
-        request: a request whose deadline is nearer than the timer's is late by at most `_TICK_S`."""
+        """One timer for all requests. The timer is set again when it runs out, not at every request: an
+        earlier deadline is noticed at most `_TICK_S` late.
+        """
         deadline_ms = self._core.next_deadline_ms()
         if deadline_ms is None or self._socket is None:
             self._timer = None
@@ -248,16 +247,17 @@ async def connect(
     resolve: Callable[[str], Awaitable[Sequence[HostAddress]]],
     *,
     ask: bool,
-    on_end: Callable[[Transport, Lost], None],
-    on_silence: Callable[[Transport], None],
-) -> Transport:
-    """A connection that is ready for requests. ConnectionLost when there is none within
-    `connect_timeout_ms`. resolve: a host's addresses, at least one; OSError."""
+    on_end: Callable[[BrokerTransport, Lost], None],
+    on_silence: Callable[[BrokerTransport], None],
+) -> BrokerTransport:
+    """Opens a connection that is ready for requests. Raises ConnectionLost when that takes longer than
+    `connect_timeout_ms`. `resolve` returns a host's addresses, at least one, or raises OSError.
+    """
     loop = asyncio.get_running_loop()
-    transport = Transport(address, loop, settings, ask=ask, on_end=on_end, on_silence=on_silence)
+    transport = BrokerTransport(address, loop, settings, ask=ask, on_end=on_end, on_silence=on_silence)
     try:
         async with asyncio.timeout(settings.connect_timeout_ms / 1000):
-            await _reach(transport, address, await resolve(address.host))
+            await open_transport(transport, await resolve(address.host), address.port)
             await asyncio.shield(transport.ready)
     except TimeoutError:
         transport.close()
@@ -268,14 +268,3 @@ async def connect(
         transport.close()
         raise
     return transport
-
-
-async def _reach(transport: Transport, address: Address, found: Sequence[HostAddress]) -> None:
-    """Connects to the first of the host's addresses that takes a connection. OSError: none does."""
-    loop = asyncio.get_running_loop()
-    for family, numeric in found[:-1]:
-        with contextlib.suppress(OSError):
-            await loop.create_connection(lambda: transport, numeric, address.port, family=family)
-            return
-    family, numeric = found[-1]
-    await loop.create_connection(lambda: transport, numeric, address.port, family=family)

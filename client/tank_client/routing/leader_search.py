@@ -1,5 +1,4 @@
-"""Partitions that nobody leads, as far as is known: one broker after the other is asked who does, until one
-names a leader."""
+"""Partitions without a known leader: one broker after the other is asked, until one names a leader."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
@@ -10,18 +9,20 @@ from tank_client.routing.pool import Pool
 from tank_client.routing.routes import Route
 
 Found = Callable[[Collection[Route]], None]
-"""Told of partitions of which another leader is known now, or that are sought no longer."""
+"""Called with partitions that have another leader now, or whose search has ended."""
 
 _SEEK_S = 5.0
-"""How long they are sought: then requests are to find out by themselves, and fail if they can't."""
+"""How long a search lasts; after it, requests try to find the leader themselves, or fail."""
 _FORGIVE_EVERY = 10
-"""So many questions, some tenths of a second, and a leader that took no connection is tried again."""
+"""After so many questions (some tenths of a second), a leader that refused a connection is tried again."""
 _PAUSES = 4
-"""A question that takes long, about a topic of thousands of partitions, is asked so much more seldom."""
+"""The pause is this many times as long as a question takes, so that slow ones, about thousands of partitions,
+are rare.
+"""
 
 
-class Seeking:
-    """One client's. One task for each topic."""
+class LeaderSearch:
+    """The searches of one client, with one task for each topic."""
 
     def __init__(
         self,
@@ -30,22 +31,25 @@ class Seeking:
         tell: Found,
         random: Callable[[], float],
     ) -> None:
-        """`ask` puts the question about a topic to a broker; whether that one told. `tell` hears of what is
-        sought no longer, known or not."""
+        """`ask` asks a broker about a topic and returns whether it answered. `tell` gets the partitions whose
+        search has ended, with a leader or without."""
         self._pool = pool
         self._ask = ask
         self._tell = tell
         self._random = random
         self._routes: dict[str, dict[Route, asyncio.Future[None]]] = {}
-        """By topic; each is done when that partition is sought no more. Invariant: each topic in here has a
-        task."""
+        """Futures by topic and partition; each is done when the partition's search has ended. Invariant: each
+        topic in here has a task.
+        """
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def __contains__(self, route: Route) -> bool:
         return route in self._routes.get(route[0], ())
 
     def begin(self, route: Route, at: Address) -> asyncio.Future[None]:
-        """Seeks this one, too; that broker is asked first. Done when it is sought no more."""
+        """Begins to seek this partition's leader, and asks that broker first. The future is done when the
+        search has ended.
+        """
         topic, loop = route[0], asyncio.get_running_loop()
         sought = self._routes.setdefault(topic, {})
         if route not in sought:
@@ -56,7 +60,7 @@ class Seeking:
         return sought[route]
 
     def found(self, route: Route) -> bool:
-        """Its leader is known; whether it was sought."""
+        """Notes that the partition's leader is known; returns whether it was sought."""
         sought = self._routes.get(route[0], {}).pop(route, None)
         if sought is None:
             return False
@@ -64,7 +68,7 @@ class Seeking:
         return True
 
     def end(self) -> None:
-        """Seeks nothing any more."""
+        """Ends all searches."""
         for task in self._tasks.values():
             task.cancel()
 
@@ -83,7 +87,7 @@ class Seeking:
             if questions % _FORGIVE_EVERY == 0:
                 for route in sought:
                     routes.forgive(route)
-            # Who isn't there says so at once: on to the next, until all were asked.
+            # A stopped broker refuses at once: the next one is asked without a pause, until all were asked.
             if told or silent % len(routes.known_servers) == 0:
                 pauses += 1
                 pause_s = soon_ms(pauses, self._pool.settings.backoff_min_ms, self._random) / 1000
@@ -99,9 +103,9 @@ class Seeking:
             return
         self._tell(left.keys())
         if (error := task.exception()) is not None:
-            raise error  # our own mistake: the loop says it aloud
+            raise error  # a bug of this client: the loop reports it
 
 
 def _finish(sought: asyncio.Future[None]) -> None:
-    if not sought.done():  # who waited may have given it up
+    if not sought.done():  # the caller may have cancelled it
         sought.set_result(None)
