@@ -1,9 +1,8 @@
-"""`make e2e`: the suite against a Kubernetes that is started for it, and ended with it.
+"""`make e2e`: runs the suite against a Kubernetes cluster that is started for it, and ended with it.
 
-Against KUBECONFIG's, where an image for it is named as well: a cluster that somebody merely has open is left
-alone. Else by the scripts beside the repository, where they are, else by kind, where a Docker engine answers.
-Where none of these is, that is said loudly, and is no failure; a test that fails is one. Further arguments
-are pytest's.
+It uses KUBECONFIG's cluster only when an image for it is named as well, so that it never changes a cluster by
+accident. Else it starts one by the scripts beside the repository, if they exist, or by kind, if a Docker
+engine answers. Without any of these it prints that loudly, and doesn't fail. Further arguments are pytest's.
 """
 
 import contextlib
@@ -27,7 +26,7 @@ ROOM_BYTES = 15_000_000_000
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 """What ends a run: by a person, by a machine, by a terminal that is closed."""
 TAKE_BACK_S = 900.0
-"""How long the suite may take to give back what it did to somebody's cluster."""
+"""How long the suite may take to undo its changes to an existing cluster."""
 SUITE = (sys.executable, "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", str(ROOT / "e2e"))
 
 
@@ -108,7 +107,7 @@ def _beside() -> Iterator[dict[str, str]]:
 def _kind() -> Iterator[dict[str, str]]:
     with tempfile.TemporaryDirectory(prefix="tank-e2e-") as folder:
         config = str(Path(folder) / "kubeconfig")
-        # Nobody else's: it is deleted in the end, also when it could not be created.
+        # A name of its own: the cluster is deleted in the end, also when it could not be created.
         cluster = f"tank-e2e-{secrets.token_hex(3)}"
         name = ["--name", cluster, "--kubeconfig", config]
         nodes = ["--config", str(ROOT / "e2e" / "kind.yaml")]
@@ -128,8 +127,8 @@ def _kind() -> Iterator[dict[str, str]]:
 
 
 def _suite(environment: dict[str, str], *, is_ours: bool) -> int:
-    """Its exit code. A signal that ends us ends it: at once where the cluster goes with it, else when it has
-    given back what it did to somebody's cluster."""
+    """Runs the suite, and returns its exit code. A signal that ends this process ends the suite, too: at once
+    if the cluster is ours, else when it has undone its changes to the cluster."""
     # A session of its own: what a terminal sends to all reaches it once, from here.
     command = [*SUITE, *sys.argv[1:]]
     with subprocess.Popen(command, cwd=ROOT, env=environment, start_new_session=True) as process:

@@ -23,13 +23,13 @@ class Step:
 
 @dataclass(slots=True, frozen=True)
 class Figures:
-    """Of the writes of a step, in milliseconds."""
+    """The latencies of a step's writes, in milliseconds."""
 
     writes: int
     median_ms: int
     p99_ms: int
     longest_ms: int
-    """The pause: somebody wrote all the time, and one waited so long."""
+    """The longest wait of a write: writers wrote all the time."""
     longest: tuple[str, ...]
     """Whose waits were the longest, where, and when in the step they began."""
 

@@ -145,7 +145,7 @@ class Kubernetes:
         return f"{self._at}/api/v1/namespaces/{self.namespace}/pods/{pod}:{port}/proxy"
 
     def told(self) -> str:
-        """What somebody would look at first when a test fails."""
+        """Pods, events and the last log lines, to print when a test fails."""
         said = []
         for command in (
             ["get", "pods", "-o", "wide"],
@@ -160,7 +160,7 @@ class Kubernetes:
 
 @contextlib.contextmanager
 def _telling() -> Iterator[None]:
-    """What can't be taken away fails no test, and is said: somebody has to do it."""
+    """Prints an object that can't be deleted, without failing the test: it has to be deleted by hand."""
     try:
         yield
     except CommandError as error:

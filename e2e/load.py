@@ -36,7 +36,7 @@ def packed(root: Path = ROOT) -> bytes:
     with ZipFile(packed, "w", ZIP_DEFLATED) as archive:
         archive.writestr("tests/__init__.py", "")
         for folder in SOURCES:
-            for path in sorted((root / folder).glob("*.py")):
+            for path in sorted((root / folder).rglob("*.py")):
                 archive.write(path, path.relative_to(root))
     return packed.getvalue()
 

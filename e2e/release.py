@@ -11,7 +11,7 @@ from typing import Any
 from e2e.environment import ROOT
 from e2e.kubernetes import CommandError, Kubernetes
 from e2e.waiting import PATIENCE_S, STRANGE, until
-from tests.support.readiness import samples_of
+from tests.support.processes.readiness import samples_of
 
 CHART = ROOT / "charts" / "tank"
 NAME = "tank"
@@ -45,13 +45,18 @@ class Release:
         return f"{NAME}.{self.kubernetes.namespace}.svc:11011"
 
     @property
+    def kafka_servers(self) -> str:
+        """For Kafka clients in the cluster."""
+        return f"{NAME}.{self.kubernetes.namespace}.svc:9092"
+
+    @property
     def domain(self) -> str:
         """Of the brokers' pods."""
         return f"{NAME}-broker.{self.kubernetes.namespace}.svc.cluster.local"
 
     @property
     def mark(self) -> tuple[str, str]:
-        """The label of its pods, and of nobody else's in the whole Kubernetes."""
+        """A label of the release's pods, which no other pod of the whole cluster has."""
         return "e2e", self.kubernetes.namespace
 
     # --- as helm does it ---
@@ -178,8 +183,8 @@ class Release:
         return found[0]
 
     def state(self) -> dict[str, int]:
-        """What the leading controller's metrics say of the cluster, without `tank_controller_`; empty while
-        nobody says it."""
+        """The leading controller's metrics about the cluster, without `tank_controller_`; empty while no
+        controller leads."""
         pods = [pod.name for pod in self.kubernetes.pods("controller")]
         for pod in sorted(pods, key=lambda pod: pod != self._led):
             samples = self._samples(pod)

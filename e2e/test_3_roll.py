@@ -1,4 +1,4 @@
-"""Pods are replaced one after the other under load: nobody's write fails."""
+"""Pods are replaced one after the other under load: no write fails."""
 
 import pytest
 

@@ -68,7 +68,7 @@ def test_a_node_is_lost_and_comes_back(
         stack.callback(lost_nodes.start, lost)
         with load.step(f"{lost} lost, until the others lead"):
             lost_nodes.stop(lost)
-            until(lambda: bool(release.state().get("brokers_fenced")), "nobody noticed")
+            until(lambda: bool(release.state().get("brokers_fenced")), "no broker was fenced")
             load.all_get_on()
         with load.step(f"{lost} back, until all is in sync"):
             stack.close()

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
+from e2e.environment import ROOT
 from e2e.kubernetes import CommandError, run
 from e2e.load import POD, Load
 from e2e.nodes import addresses
 from e2e.release import NAME, Release, commands
 
-FIRST_PORT = 31011
+FIRST_PORT, FIRST_KAFKA_PORT = 31011, 31511
+KAFKA_TALK = (ROOT / "e2e" / "kafka_talk.py").read_text()
 RESTARTED = "kubectl.kubernetes.io/restartedAt"
 """What `kubectl rollout restart` leaves, in the StatefulSet alone: one that is made anew lacks it."""
 SIZE, LARGER = "10Gi", "11Gi"
@@ -36,10 +38,25 @@ def growing(release: Release) -> Iterator[None]:
         allow(did)
 
 
+def kafka_inside(release: Release) -> dict[int, str]:
+    """The brokers' addresses for Kafka clients in pods, by id."""
+    return {n + 1: f"{NAME}-broker-{n}.{release.domain}:9092" for n in range(3)}
+
+
+def kafka_brokers(release: Release, asked: str) -> dict[int, str]:
+    """The brokers, as a Kafka client in a pod hears at this address. Each of them answers where it is said to
+    be."""
+    said = release.kubernetes.kubectl("exec", POD, "--", "python", "-c", KAFKA_TALK, asked)
+    found = json.loads(said)
+    assert all(answers for _, answers in found.values()), found
+    return {int(number): address for number, (address, _) in found.items()}
+
+
 def test_brokers_are_reached_at_a_nodes_address(release: Release, load: Load) -> None:
     at = addresses()
     host, others = at[load.node], [at[node] for node in at if node != load.node]
     advertised = {f"{host}:{FIRST_PORT + n}" for n in range(3)}
+    assert kafka_brokers(release, release.kafka_servers) == kafka_inside(release)
     with load.step("helm upgrade to a port of the nodes for each broker"):
         release.upgrade(
             "externalAccess.enabled=true,externalAccess.type=NodePort",
@@ -58,9 +75,13 @@ def test_brokers_are_reached_at_a_nodes_address(release: Release, load: Load) ->
 
     for n in range(3):
         # Any node passes it on.
-        asked = f"{[host, *others][n % len(at)]}:{FIRST_PORT + n}"
-        assert told(asked) == (n + 1, advertised)
+        node = [host, *others][n % len(at)]
+        assert told(f"{node}:{FIRST_PORT + n}") == (n + 1, advertised)
+        assert kafka_brokers(release, f"{node}:{FIRST_KAFKA_PORT + n}") == {
+            m + 1: f"{host}:{FIRST_KAFKA_PORT + m}" for m in range(3)
+        }
     assert told(release.servers)[1] == inside, "and so do pods"
+    assert kafka_brokers(release, release.kafka_servers) == kafka_inside(release)
 
     with load.step("helm upgrade back to addresses of the inside"):
         release.upgrade("externalAccess.enabled=false")

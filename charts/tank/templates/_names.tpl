@@ -16,7 +16,7 @@ without a hash, keeps its names.
 {{- end }}
 {{- end }}
 {{- if not (regexMatch "^[a-z]" $name) }}
-{{- fail (printf "the release is called %q: Services need a name that begins with a letter; fullnameOverride gives another" $whole) }}
+{{- fail (printf "the release is called %q, but Services need a name that begins with a letter: set fullnameOverride to such a name" $whole) }}
 {{- end }}
 {{- $name }}
 {{- end }}
@@ -24,11 +24,11 @@ without a hash, keeps its names.
 {{- define "tank.software" -}}{{ .Values.nameOverride | default "tank" }}{{- end }}
 {{- define "tank.controller" -}}{{ include "tank.name" . }}-controller{{- end }}
 {{- define "tank.broker" -}}{{ include "tank.name" . }}-broker{{- end }}
-{{/* Holds what pods learn of the controllers when they start. */}}
+{{/* The name of the ConfigMap with the controllers' addresses, which pods read when they start. */}}
 {{- define "tank.members" -}}{{ include "tank.name" . }}-members{{- end }}
-{{/* The Secret with what processes prove to each other that they know. */}}
+{{/* The name of the Secret with the cluster's secret. */}}
 {{- define "tank.secret" -}}{{ .Values.clusterSecret.secretName | default (printf "%s-secret" (include "tank.name" .)) }}{{- end }}
-{{/* The one cluster-wide object's name. */}}
+{{/* The name of the cluster-wide role and binding. */}}
 {{- define "tank.zones" -}}{{ .Release.Namespace }}-{{ include "tank.broker" . }}-zones{{- end }}
 
 {{- define "tank.image" -}}
@@ -39,10 +39,10 @@ without a hash, keeps its names.
 {{- end }}
 {{- end }}
 
-{{/* Under what the cluster's DNS knows this namespace. */}}
+{{/* The DNS domain of this namespace. */}}
 {{- define "tank.domain" -}}{{ .Release.Namespace }}.svc.{{ .Values.clusterDomain }}{{- end }}
 
-{{/* Where clients find the brokers. */}}
+{{/* The address that clients connect to. */}}
 {{- define "tank.address" -}}{{ include "tank.name" . }}.{{ include "tank.domain" . }}:{{ .Values.service.port }}{{- end }}
 
 {{/*
@@ -54,7 +54,7 @@ Takes (list $ "broker" $.Values.broker).
 {{- $top := index . 0 }}{{- $kind := index . 1 }}{{- $its := index . 2 -}}
 {{- $live := include "tank.live" (list $top $kind) | fromJson -}}
 {{- $noted := dig "metadata" "annotations" dict $live -}}
-{{- /* An older chart wrote it without a domain. */}}
+{{- /* An older chart wrote the addresses without a domain. */}}
 {{- $before := get $noted "tank-cluster.internal/replicas-value" | default (get $noted "tank/replicas-value") -}}
 {{- if and $before (eq $before (toString (int $its.replicas))) -}}
 {{ int (dig "spec" "replicas" (int $its.replicas) $live) }}
@@ -69,7 +69,7 @@ Takes (list $ "broker" $.Values.broker).
 {{ include "tank.controller" $top }}-{{ index . 1 }}.{{ include "tank.controller" $top }}.{{ include "tank.domain" $top }}
 {{- end }}
 
-{{/* What never changes of an object's labels: selectors use it. Takes (list $ "broker"). */}}
+{{/* The labels that never change, for selectors. Takes (list $ "broker"). */}}
 {{- define "tank.selector" -}}
 app.kubernetes.io/name: {{ include "tank.software" (index . 0) }}
 app.kubernetes.io/instance: {{ (index . 0).Release.Name }}
@@ -114,7 +114,7 @@ imagePullSecrets:
 {{- end }}
 {{- end }}
 
-{{/* The brokers' options as TOML. All as text, which a broker reads as well: Helm's numbers may have become 4096.0 or 1e+06. */}}
+{{/* The brokers' options as TOML. Every value is text, which brokers accept: Helm may write numbers as 4096.0 or 1e+06. */}}
 {{- define "tank.brokerOptions" -}}
 # Made from broker.config.
 {{- range $key, $value := .Values.broker.config }}
@@ -122,7 +122,7 @@ imagePullSecrets:
 {{- end }}
 {{- end }}
 
-{{/* What chooses this release's series in Prometheus: its pods, whose names begin with the StatefulSets'. */}}
+{{/* The Prometheus selector of this release's series: those of its pods, by the names of the StatefulSets. */}}
 {{- define "tank.series" -}}
 namespace="{{ .Release.Namespace }}",pod=~"{{ include "tank.name" . }}-(broker|controller)-[0-9]+"
 {{- end }}

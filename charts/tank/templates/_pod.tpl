@@ -1,8 +1,8 @@
-{{/* What both kinds of pods have: security, placement. Takes (list $ "broker" $.Values.broker). */}}
+{{/* The fields that the pods of brokers and controllers share: security, placement. Takes (list $ "broker" $.Values.broker). */}}
 {{- define "tank.pod" -}}
 {{- $top := index . 0 }}{{- $kind := index . 1 }}{{- $its := index . 2 -}}
 serviceAccountName: {{ include "tank.account" (list $top $kind) }}
-# A controller watches its StatefulSets, a broker may ask for its zone: nobody else gets a token.
+# Only pods that call the API server get a token: controllers, which watch the StatefulSets, and brokers that ask for their zone.
 automountServiceAccountToken: {{ or (eq $kind "controller") $top.Values.rackFromNode.enabled }}
 # Variables of a Service called "tank" would look like our options.
 enableServiceLinks: false
@@ -60,7 +60,7 @@ initContainers: {{- tpl (toYaml .) $top | nindent 2 }}
 {{- end }}
 {{- end }}
 
-{{/* A pod's metadata. Takes the same; what it annotates beside the user's own is for the caller to write. */}}
+{{/* A pod's labels. Takes the same. */}}
 {{- define "tank.podLabels" -}}
 {{- $its := index . 2 -}}
 {{ include "tank.selector" . }}
@@ -69,7 +69,7 @@ initContainers: {{- tpl (toYaml .) $top | nindent 2 }}
 {{- end }}
 {{- end }}
 
-{{/* What both containers have but for their environment. Takes (list $ $.Values.broker startupSeconds, port of health). */}}
+{{/* The fields that both containers share, except their environment. Takes (list $ $.Values.broker startupSeconds portOfHealth). */}}
 {{- define "tank.container" -}}
 {{- $top := index . 0 }}{{- $its := index . 1 -}}
 image: {{ include "tank.image" $top }}
@@ -80,14 +80,14 @@ securityContext:
   capabilities:
     drop: [ALL]
 resources: {{- toYaml $its.resources | nindent 2 }}
-# It waits, and is answered once: each "not yet" would be a warning in the events of a normal start.
+# The command waits until the process has started: each failed probe would be a warning in the events of a normal start.
 startupProbe:
   exec:
     command: [python, -m, tank_cli.started, {{ index . 3 | quote }}]
   periodSeconds: 1
   timeoutSeconds: 100
   failureThreshold: {{ max 1 (ceil (divf (int (index . 2)) 45)) | int }}
-# It answers as long as the event loop turns: a slow process is left alone, one that has hung for two minutes is not.
+# /healthz answers as long as the event loop runs: a slow process is kept, one that has hung for two minutes is restarted.
 livenessProbe:
   httpGet: {path: /healthz, port: http}
   periodSeconds: {{ int $its.probes.liveness.periodSeconds }}
@@ -103,10 +103,10 @@ envFrom: {{- tpl (toYaml .) $top | nindent 2 }}
 {{- end }}
 {{- end }}
 
-{{/* What of the StatefulSet itself both have. Takes (list $ "broker" $.Values.broker). */}}
+{{/* The fields of a StatefulSet that both kinds share. Takes (list $ "broker" $.Values.broker). */}}
 {{- define "tank.set" -}}
 {{- $its := index . 2 -}}
-# Always said: what is patched by hand would stay through upgrades, and none of them would show it.
+# Always set: without these fields, a change that was patched by hand would silently stay through upgrades.
 updateStrategy:
   type: {{ $its.updateStrategy.type }}
   {{- if eq $its.updateStrategy.type "RollingUpdate" }}
@@ -115,7 +115,7 @@ updateStrategy:
   {{- end }}
 {{- end }}
 
-{{/* Volumes that the user adds, and the data's own where it isn't to last. Takes (list $ $.Values.broker). */}}
+{{/* The volumes that the user adds, the cluster's secret, and with storage.emptyDir the data. Takes (list $ $.Values.broker). */}}
 {{- define "tank.volumes" -}}
 {{- $its := index . 1 -}}
 {{- if $its.storage.emptyDir }}
@@ -136,7 +136,7 @@ updateStrategy:
 {{- end }}
 {{- end }}
 
-{{/* The environment that both have. */}}
+{{/* The environment variables of both containers. */}}
 {{- define "tank.env" -}}
 {{- if .Values.clusterSecret.enabled }}
 - name: TANK_SECRET_FILE
@@ -148,7 +148,7 @@ updateStrategy:
   valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
 - name: POD_UID
   valueFrom: {fieldRef: {fieldPath: metadata.uid}}
-# For the command `tank`, in `kubectl exec`.
+# For the command `tank` in `kubectl exec`.
 - name: TANK_SERVERS
   value: {{ include "tank.address" . }}
 - name: TANK_CONTROLLERS
@@ -156,7 +156,7 @@ updateStrategy:
 {{- end }}
 
 {{/*
-The volume of each pod. A StatefulSet never takes another size or class: that is said here, with what to do, and not by the API server.
+The volume of each pod. A StatefulSet's volumes can't change in place: this template fails with the commands to run, before the API server refuses the change.
 Takes (list $ "broker" $.Values.broker).
 */}}
 {{- define "tank.volume" -}}
@@ -164,24 +164,24 @@ Takes (list $ "broker" $.Values.broker).
 {{- $name := include (printf "tank.%s" $kind) $top -}}
 {{- $live := include "tank.live" (list $top $kind) | fromJson -}}
 {{- $kubectl := printf "kubectl -n %s" $top.Release.Namespace -}}
-{{- $anew := printf "take the StatefulSet away, not its pods, and upgrade again, which makes it anew around them:\n  %s delete statefulset %s --cascade=orphan\nGive that upgrade --set %s.replicas=%d as well, and write it into your values: it is the number of now, which nobody remembers once the StatefulSet is gone. Pods beyond the values' number would be drained and removed." $kubectl $name $kind (int (dig "spec" "replicas" (int $its.replicas) $live)) -}}
+{{- $anew := printf "delete the StatefulSet without its pods, and upgrade again, which creates it again around them:\n  %s delete statefulset %s --cascade=orphan\nGive that upgrade --set %s.replicas=%d as well, and write it into your values: it is the present number, which is lost with the StatefulSet. Pods beyond the values' number would be drained and removed." $kubectl $name $kind (int (dig "spec" "replicas" (int $its.replicas) $live)) -}}
 {{- $claims := dig "spec" "volumeClaimTemplates" list $live -}}
 {{- if and $live (ne (empty $claims) $its.storage.emptyDir) }}
-{{- fail (printf "\n\n%s.storage.emptyDir is %t, and the StatefulSet %s has %s. Kubernetes lets nobody change that in place, and no message would come along: install a cluster anew under another name, copy what is to stay, and uninstall this one.\n" $kind $its.storage.emptyDir $name (ternary "no volumes" "volumes" (empty $claims))) }}
+{{- fail (printf "\n\n%s.storage.emptyDir is %t, and the StatefulSet %s has %s. Kubernetes can't change that in place, and all messages would be lost: install another cluster under another name, copy the messages that you need, and uninstall this one.\n" $kind $its.storage.emptyDir $name (ternary "no volumes" "volumes" (empty $claims))) }}
 {{- end }}
 {{- range $claim := $claims }}
 {{- $size := .spec.resources.requests.storage }}
 {{- if ne (include "tank.bytes" $size) (include "tank.bytes" $its.storage.size) }}
-{{- fail (printf "\n\n%s.storage.size is %s, the StatefulSet %s has %s. Kubernetes lets nobody change that in place. First let the volumes grow, where their storage class can:\n  %s get pvc -l app.kubernetes.io/instance=%s,app.kubernetes.io/component=%s -o name | xargs -I PVC %s patch PVC --type merge -p '{\"spec\":{\"resources\":{\"requests\":{\"storage\":\"%s\"}}}}'\nthen %s\n" $kind $its.storage.size $name $size $kubectl $top.Release.Name $kind $kubectl $its.storage.size $anew) }}
+{{- fail (printf "\n\n%s.storage.size is %s, the StatefulSet %s has %s. Kubernetes can't change that in place. First let the volumes grow, if their storage class can:\n  %s get pvc -l app.kubernetes.io/instance=%s,app.kubernetes.io/component=%s -o name | xargs -I PVC %s patch PVC --type merge -p '{\"spec\":{\"resources\":{\"requests\":{\"storage\":\"%s\"}}}}'\nthen %s\n" $kind $its.storage.size $name $size $kubectl $top.Release.Name $kind $kubectl $its.storage.size $anew) }}
 {{- end }}
 {{- $class := .spec.storageClassName | default "" }}
 {{- if ne $class $its.storage.className }}
-{{- fail (printf "\n\n%s.storage.className is %q, the StatefulSet %s has %q (empty: the cluster's default). Kubernetes lets nobody change that in place, and a volume stays of the class that it was made of. To go on with the old class, give %s.storage.className its name again. For the new one, %s\nThen empty one pod after the other; each gets a volume of the new class, and is filled by the others (a single pod has none, and would lose all it has). Wait each time until `tank cluster status` finds nothing missing, before the next:\n  %s delete pvc data-%s-0 --wait=false && %s delete pod %s-0\n" $kind $its.storage.className $name $class $kind $anew $kubectl $name $kubectl $name) }}
+{{- fail (printf "\n\n%s.storage.className is %q, the StatefulSet %s has %q (empty: the cluster's default). Kubernetes can't change that in place, and an existing volume keeps its class. To keep the old class, set %s.storage.className to its name again. For the new one, %s\nThen replace the volumes of one pod after the other; each pod gets a volume of the new class, and copies its data from the other pods (a single pod would lose all its data). Wait before the next one until `tank cluster status` reports no problem:\n  %s delete pvc data-%s-0 --wait=false && %s delete pod %s-0\n" $kind $its.storage.className $name $class $kind $anew $kubectl $name $kubectl $name) }}
 {{- end }}
 {{- range $field := list "labels" "annotations" }}
 {{- $before := dig "metadata" $field dict $claim | default dict }}{{- $now := get $its.storage $field }}
 {{- if ne (toJson $before) (toJson $now) }}
-{{- fail (printf "\n\n%s.storage.%s is %s, the StatefulSet %s has %s. Kubernetes lets nobody change that in place: %s\nVolumes that are there keep what they have: kubectl label, or kubectl annotate, changes them.\n" $kind $field (toJson $now) $name (toJson $before) $anew) }}
+{{- fail (printf "\n\n%s.storage.%s is %s, the StatefulSet %s has %s. Kubernetes can't change that in place: %s\nExisting volumes keep theirs: change those with kubectl label or kubectl annotate.\n" $kind $field (toJson $now) $name (toJson $before) $anew) }}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -204,7 +204,7 @@ volumeClaimTemplates:
 {{- end }}
 {{- end }}
 
-{{/* What a pod's volume is to be. Takes $.Values.broker. */}}
+{{/* The spec of a pod's volume claim. Takes $.Values.broker. */}}
 {{- define "tank.claim" -}}
 accessModes: [ReadWriteOnce]
 volumeMode: Filesystem
