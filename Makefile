@@ -77,8 +77,8 @@ proto-compatible: $(VENV)/.ready-dev
 	    if git cat-file -e "$$released:$$protocol" 2>/dev/null; then tank-protos check "$$released:$$protocol" "$$protocol"; fi
 	done
 
-unit: $(VENV)/.ready-dev ## the fast tests: no Spark, no processes, no kills
-	@pytest -q -n 3 --ignore tests/repository -m 'not integration and not spark and not crash and not long and not chart'
+unit: $(VENV)/.ready-dev ## the fast tests: no Spark, no processes, no kills (ROOM=node/log: those of one room)
+	@pytest -q $(if $(ROOM),tests/$(ROOM),-n 4 --dist worksteal --ignore tests/repository) -m 'not integration and not spark and not crash and not long and not chart'
 
 unit-pure: ## the fast tests without the compiled kernel
 	@TANK_KERNEL=pure $(MAKE) --no-print-directory unit
@@ -90,6 +90,9 @@ slow: $(VENV)/.ready-dev ## what runs real processes: integration, kills, Spark
 
 test-busy: $(VENV)/.ready-dev ## make test beside four processes that take all the processor that they get
 	@$(BIN)/python -m tests.busy
+
+kafka: $(VENV)/.ready-dev ## stock clients of Kafka's protocol against one broker and three (installs them; KAFKA='--library franz-go')
+	@$(BIN)/python -m tests.kafka_clients $(KAFKA)
 
 test-pure: ## make test as it is where no compiler was
 	@TANK_KERNEL=pure $(MAKE) --no-print-directory test
@@ -139,8 +142,9 @@ proto: $(VENV)/.ready-dev ## write the generated code and the protocol reference
 	@tank-protos generate
 	$(PROTOC) --python_out=protos --pyi_out=protos --grpc_python_out=protos tank_protos/generated/control.proto
 
-docs: $(VENV)/.ready-dev ## write the references of the command line and of the configuration again
+docs: $(VENV)/.ready-dev ## write the references of the command line, the client and the configuration again
 	@$(BIN)/python -m tank_cli.reference > docs/cli.md
+	$(BIN)/python -m tank_client.reference > docs/client-reference.md
 	$(BIN)/python -m tank_cli.configuration > docs/configuration.md
 	$(BIN)/python -m tests.chart.values_reference > docs/chart-values.md
 	$(BIN)/python -m tests.chart.plain_monitoring

@@ -1,1 +1,1 @@
-"""Measurements: two things run in turn, and their ratio."""
+"""Benchmarks: each runs our code and a reference in turn, and compares them."""

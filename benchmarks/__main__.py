@@ -1,10 +1,10 @@
-"""All that has a bar, `make bench`: the broker beside C, the client, Spark, memory; compiled kernel and not.
-And the cluster's parts, `make bench-cluster`: three replicas, their metadata, and what a fault costs.
+"""Runs all benchmarks with bars. `make bench`: the broker beside C, the client, Spark, memory, on both
+kernels. `make bench-cluster`: three replicas, a cluster's metadata, and pauses after faults.
 
-    python -m benchmarks [--quick] [--parts broker,client,spark,memory,replicated,cluster_metadata,failover]
+python -m benchmarks [--quick] [--parts broker,client,spark,memory,replicated,cluster_metadata,failover]
                          [--rounds N] [--markdown] [--json FILE] [--into FILE ...]
 
-Nothing passes or fails by its figures: the exit code says whether everything ran.
+The exit code says whether everything ran, not whether figures reach their bars.
 """
 
 import argparse
@@ -24,26 +24,27 @@ from benchmarks.table import Row, load, machine, show, show_in_short, summary
 
 PARTS = ("broker", "client", "spark", "memory")
 CLUSTER_PARTS = ("replicated", "cluster_metadata", "failover")
-"""The one that hurts comes last."""
+"""The parts of `make bench-cluster`; the one with faults comes last."""
 EVERY_PART = (*PARTS, *CLUSTER_PARTS)
 IN_SHORT = "{} in short"
 PLACES = (*EVERY_PART, *map(IN_SHORT.format, EVERY_PART))
-"""What a page may have a place for: the tables of a part, or its medians alone."""
+"""The places that a page may have: for the tables of a part, or for its medians alone."""
 TITLES = {
     "broker": "The broker beside C", "client": "The Python client", "spark": "Spark", "memory": "Memory",
     "replicated": "Three replicas", "cluster_metadata": "Cluster metadata", "failover": "Pauses of writes",
 }  # fmt: skip
 
 ROUNDS_OPTION = {"client": "--rounds", "spark": "--runs", "replicated": "--rounds", "failover": "--runs"}
-"""What their scripts call `--rounds`; the others have none."""
+"""The names of the parts' own options for `--rounds`; the other parts have none."""
 
 
 class PartFailed(Exception):
-    """A part ended with an error, which it has told on stderr."""
+    """A part ended with an error, which it has printed to stderr."""
 
 
 def rows_of(part: str, arguments: Sequence[str], kernel: Kernel | None = None) -> tuple[str, list[Row]]:
-    """Runs one script of this folder; how it measured, and the rows that it prints.
+    """Runs one script of this folder. Returns the description of its measurement, and the rows that it
+    prints.
 
     Raises:
         PartFailed: it ended with an error, or printed something else.
@@ -59,7 +60,8 @@ def rows_of(part: str, arguments: Sequence[str], kernel: Kernel | None = None) -
 
 
 def measure(part: str, given: argparse.Namespace) -> tuple[str, list[Row]]:
-    """Measures one part, and prints what it has beside its rows; how it measured, and the rows.
+    """Measures one part, and prints its output beside the rows. Returns the description of its measurement,
+    and the rows.
 
     Raises:
         PartFailed: as rows_of.
@@ -76,7 +78,7 @@ def measure(part: str, given: argparse.Namespace) -> tuple[str, list[Row]]:
         if failures:
             raise PartFailed("\n".join(failures))
         return broker.how(options), rows
-    # The client lives in the process that measures it: each kernel has one of its own.
+    # The client runs in the measuring process, so each kernel needs a process of its own.
     own = kernels() if part == "client" else [None]
     often = [ROUNDS_OPTION[part], str(given.rounds)] if given.rounds and part in ROUNDS_OPTION else []
     measured = [rows_of(part, [*quick, *often], kernel) for kernel in own]
@@ -91,7 +93,7 @@ def measure_all(parts: Sequence[str], given: argparse.Namespace) -> tuple[dict[s
     """Measures and prints the parts.
 
     Returns:
-        What goes into the places of a page, for those parts that ran; and what failed.
+        The texts for the places of a page, of the parts that ran; and the failures.
     """
     began = time.monotonic()
     every: list[Row] = []
@@ -125,7 +127,7 @@ def marks(place: str) -> tuple[str, str]:
 
 
 def put_into(text: str, places: Mapping[str, str]) -> str:
-    """A page with new tables in those of its places that are named; the others keep theirs."""
+    """Returns the page with new tables in the places that are named; other places keep theirs."""
     for place, tables in places.items():
         begin, end = marks(place)
         before, found, rest = text.partition(begin)

@@ -1,11 +1,12 @@
-"""The broker beside the C ceiling, the same loads on each in turn: compiled kernel, plain Python, C.
+"""The broker on both kernels beside a broker in C (`ceiling/tankceil.c`), with the same loads on each in
+turn.
 
-    python -m benchmarks.broker [--cases REGEX] [--rounds N] [--seconds S] [--kernel pure|compiled|both]
+python -m benchmarks.broker [--cases REGEX] [--rounds N] [--seconds S] [--kernel pure|compiled|both]
                                 [--quick] [--server NAME=COMMAND] [--markdown] [--rows] [--json FILE] [--list]
 
-Two tables: everything measured, and each bar with whether it is reached. Read the processor time per request
-first: throughput also holds the generator, the scheduler and the neighbours. The exit code says whether all
-loads ran, not how fast.
+It prints two tables: all figures, and each bar with whether it is reached. Read the processor time per
+request first: throughput also depends on the load generator, the scheduler and other processes. The exit code
+says whether all loads ran, not how fast.
 """
 
 import argparse
@@ -30,12 +31,14 @@ def options() -> argparse.ArgumentParser:
         prog="python -m benchmarks.broker", description=(__doc__ or "").splitlines()[0]
     )
     parser.add_argument(
-        "--cases", help="a regular expression; among all loads, without it those that have a bar"
+        "--cases", help="a regular expression that chooses among all loads; without it those with a bar run"
     )
     parser.add_argument("--rounds", type=int, help=f"how often each load runs on each broker ({ROUNDS})")
     parser.add_argument("--seconds", type=float, help=f"measured in each run, after a warm-up ({SECONDS})")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_ROUNDS} rounds of {QUICK_SECONDS} s")
-    parser.add_argument("--kernel", choices=[*Kernel, "both"], default="both", help="which of ours (both)")
+    parser.add_argument(
+        "--kernel", choices=[*Kernel, "both"], default="both", help="our broker's kernel (both)"
+    )
     parser.add_argument(
         "--server", action="append", default=[], metavar="NAME=COMMAND",
         help="one more broker, for instance of another checkout; {port} and {dir} are filled in",

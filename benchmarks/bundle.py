@@ -1,9 +1,9 @@
 """How many messages a second the bundle codec encodes and decodes, and what the broker's validator costs.
 
-    python -m benchmarks.bundle [--kernel pure|compiled|both] [--seconds 0.3] [--messages 100]
+python -m benchmarks.bundle [--kernel pure|compiled|both] [--seconds 0.3] [--messages 100]
 
-Prints tables; nothing here passes or fails. Each figure is CPU time, the best of several runs: what the code
-can do, not what a busy machine lets it do.
+Prints tables, without bars. Each figure is CPU time, the best of several runs, so that a busy machine changes
+it little.
 """
 
 import argparse
@@ -55,7 +55,7 @@ def best_seconds(action: Callable[[], object], seconds: float) -> float:
 
 @dataclass
 class Shape:
-    """What a bundle looks like: the arguments of `encode`."""
+    """A kind of bundle: the arguments of `encode`."""
 
     values: list[bytes]
     timestamps: list[int] | int = 1
@@ -68,7 +68,7 @@ class Shape:
 
 def shapes(count: int) -> dict[str, Shape]:
     """Bundles with contents of about 100 bytes."""
-    text = b"the quick brown fox jumps over the lazy dog, again and again, until somebody counts them: %08d"
+    text = b"the quick brown fox jumps over the lazy dog, again and again, until a reader counts them: %08d"
     equal = [(text % number).ljust(100, b".") for number in range(count)]
     mixed = [value[: 90 + number % 10] + b"x" * (number % 20) for number, value in enumerate(equal)]
     keys: list[bytes | None] = [b"%02d" % (number % 16) for number in range(count)]
@@ -111,7 +111,7 @@ def codec_table(count: int, seconds: float) -> Table:
 
 
 def arrow_seconds(shape: Shape, seconds: float) -> list[float]:
-    """Seconds a message to Arrow, or nothing when the extra is not installed."""
+    """Seconds per message to decode to Arrow; empty when the extra is not installed."""
     try:
         import pyarrow  # noqa: F401
     except ImportError:
@@ -158,7 +158,7 @@ def main() -> None:
     parser.add_argument("--kernel", choices=["pure", "compiled", "both"], help="default: TANK_KERNEL's")
     arguments = parser.parse_args()
     if arguments.kernel:
-        # A process chooses once: each kernel has one of its own.
+        # A process chooses its kernel once, so each kernel needs a process of its own.
         given = ["--seconds", str(arguments.seconds), "--messages", str(arguments.messages)]
         for name in kernels(arguments.kernel):
             command = [sys.executable, "-m", "benchmarks.bundle", *given]

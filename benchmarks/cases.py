@@ -1,7 +1,7 @@
-"""What the broker is measured with: loads, the settings of their topics, and the bars they shall reach.
+"""The loads that measure the broker, the settings of their topics, and the bars.
 
-The time that the C++ TANK took was measured once, in turn with the same ceiling: server microseconds per
-request, those of the ceiling in brackets.
+The C++ TANK was measured once, in turn with the same broker in C: server microseconds per request, those of
+the broker in C in brackets.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,7 @@ from benchmarks.servers import Kernel
 
 
 class Measure(Enum):
-    """What of a load is compared: its name and unit, and how many decimals it is told with."""
+    """A compared figure of a load: its name, unit, and number of decimals."""
 
     CPU = ("CPU a request", "µs", 2)
     MESSAGES = ("messages a second", "M", 2)
@@ -38,7 +38,7 @@ class Measure(Enum):
 
 
 class Against(Enum):
-    """How a limit is meant."""
+    """The figure that a limit applies to."""
 
     ALONE = "ours is compared with the limit"
     TIMES = "ours is compared with the limit times C"
@@ -47,7 +47,7 @@ class Against(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """`at_least` or at most `limit`, alone or against C in the same round."""
+    """A bar: our figure is to be at least or at most `limit`, alone or against C in the same round."""
 
     measure: Measure
     against: Against
@@ -73,17 +73,17 @@ class Case:
     load: str
     """Arguments of `tankload`, without those of time."""
     fill: str = ""
-    """A load before it, of the whole log that it reads; "" for none."""
+    """A load that fills the log before this one reads it; "": none."""
     settings: str = ""
-    """Of the topic that the load makes."""
+    """The settings of the topic that the load creates."""
     ceiling: tuple[str, ...] = ()
-    """Further arguments of the ceiling."""
+    """Further arguments of the broker in C."""
     bars: Mapping[Kernel, tuple[Bar, ...]] = field(default_factory=dict)
     recorded: str = ""
 
 
-# Small segments, few kept: a run writes gigabytes, and memory that a virtual machine has not touched for some
-# seconds may be back with its host: then the host is measured. So the log must use its own memory again.
+# Small and few segments: a run writes gigabytes, and the host may take back memory that a virtual machine has
+# not used for some seconds. So the log must reuse its memory, or the host's speed would be measured.
 KEEP_LITTLE = "log.segment.bytes=67108864\nretention.segments.count=2\n"
 REPLICATED = KEEP_LITTLE + "flush=replicated\n"
 DISK = KEEP_LITTLE + "flush=disk\n"
@@ -115,7 +115,7 @@ def each(compiled: tuple[Bar, ...], pure: tuple[Bar, ...]) -> dict[Kernel, tuple
 
 
 def cases() -> Iterator[Case]:
-    """Those with a bar come first; the others are for who looks closer."""
+    """All loads, those with a bar first."""
     yield produce("100x1 64 conns x 1", each((cpu(1.5),), (cpu(2),)), tank(8.5, 5.3))
     a_million = Bar(Measure.MESSAGES, Against.ALONE, 1, at_least=True)
     yield produce("100x1 8 conns x 64", each((cpu(2), a_million), (cpu_alone(2.5),)), tank(6.0, 0.19))
@@ -152,14 +152,15 @@ SIZES = {"100": 100, "1K": 1024, "64K": 65536}
 
 
 def shaped(shape: str) -> str:
-    """Of "100x10 8 conns x 64": size x messages of a bundle, connections x requests under way on each."""
+    """The arguments for a text like "100x10 8 conns x 64": size x messages of a bundle, connections x
+    requests under way on each."""
     bundle, connections, _, _, depth = shape.split()
     size, messages = bundle.split("x")
     return f"produce -C -s {SIZES[size]} -m {messages} -c {connections} -d {depth}"
 
 
 def tank(us: float, ceiling_us: float) -> str:
-    """What the C++ TANK took for a request, and the ceiling in turn with it."""
+    """The recorded times of the C++ TANK per request, and of the broker in C in turn with it."""
     return f"{us:g} ({ceiling_us:g}) µs, {us / ceiling_us:.2f} ×"
 
 
@@ -168,7 +169,7 @@ def produce(shape: str, bars: Mapping[Kernel, tuple[Bar, ...]], recorded: str) -
 
 
 def flushed(shape: str, bars: Mapping[Kernel, tuple[Bar, ...]]) -> Case:
-    """Answered after the disk has it, on both sides."""
+    """A load that both brokers acknowledge only after an fsync."""
     return Case(
         f"disk {shape}",
         shaped(shape),

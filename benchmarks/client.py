@@ -30,7 +30,7 @@ from benchmarks.table import Reached, Row, dump, load, machine, show, spread, su
 from tank_client import Client, ProducerSettings, sync
 from tank_protos import kernel
 
-# So many values differ: a program makes them one by one, and those just made lie in the processor's cache.
+# The number of distinct values: programs make values one by one, so the newest are in the processor's cache.
 DISTINCT = 20_000
 PORTION = 1000
 SETTINGS = ProducerSettings(batch_bytes=64 << 10)
@@ -117,14 +117,14 @@ SERVERS: list[str] = []
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """What the client talks to."""
+    """The broker that the client uses."""
 
     address: str
     pid: int | None = None
-    """None for a broker that somebody else started: its processor time is not told."""
+    """None for a broker that was running before (--servers): its processor time is unknown."""
 
     def cpu_seconds(self) -> float:
-        """What it took since it began, all threads; 0 where that is not known."""
+        """The processor time since the broker's start, of all threads; 0: unknown."""
         if self.pid is None:
             return 0.0
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
@@ -133,7 +133,7 @@ class Broker:
 
 @dataclass(slots=True)
 class Case:
-    """What is measured, and the seconds of each round."""
+    """One measured operation, and the seconds of each round."""
 
     name: str
     work: Callable[[Client, str, Values, int], Awaitable[None]]
@@ -177,7 +177,7 @@ def all_cases() -> list[Case]:
 async def measure(arguments: argparse.Namespace, broker: Broker) -> list[Row]:
     """All rounds of all cases, each publish to a topic of its own."""
     SERVERS[:] = [broker.address]
-    # Contents that do not compress: neither side shall win by snappy.
+    # Values that don't compress, so that snappy makes no difference.
     source = random.Random(1)
     values = [source.randbytes(arguments.bytes) for _ in range(DISTINCT)]
     cases = [case for case in all_cases() if re.search(arguments.cases, case.name)]

@@ -1,6 +1,7 @@
-"""Metadata in a cluster of processes: how soon a new topic is usable, what partitions cost idle, commits.
+"""Metadata in a cluster of processes: time until a new topic is usable, cost of idle partitions, rate of
+commits.
 
-    python -m benchmarks.cluster_metadata [--kernel pure|compiled|both] [--quick] [--markdown] [--rows]
+python -m benchmarks.cluster_metadata [--kernel pure|compiled|both] [--quick] [--markdown] [--rows]
 
 Three controllers, three brokers, topics of three replicas. A topic is usable when every broker names the
 leaders of all its partitions, and a value has been acknowledged in each of them (`flush=disk`). Each of the
@@ -25,13 +26,13 @@ from benchmarks.table import Reached, Row, dump, machine, show, spread, summary
 from tank_client import Client, ProducerSettings, TankError
 from tank_protos import feature_levels
 from tank_protos.call_proof import ChannelProofs, Prover
-from tank_protos.cluster_secret import Party, Role, Secrets, parse
+from tank_protos.cluster_secret import Party, PartyRole, Secrets, parse
 from tank_protos.generated import control_pb2 as pb
 
 REPLICAS = 3
 PARTITIONS = 100
 TOPICS, QUICK_TOPICS = 10, 3
-"""How many are made, one after the other."""
+"""How many topics are created, one after the other."""
 MANY_TOPICS, MANY_PARTITIONS = 10, 1_000
 IDLE_S, QUICK_IDLE_S = 10.0, 4.0
 SETTLE_S = 5.0
@@ -42,7 +43,8 @@ FIRST_STREAM = 1_000
 """The broker id of the first stream that proposes: no real broker has it."""
 PATIENCE_S = 120.0
 PACE_S = 0.01
-"""How often a broker is asked for a topic's leaders: more often, and the questions take a processor."""
+"""The pause between two requests for a topic's leaders; with a shorter one, the requests would take a
+processor."""
 SESSION = "/tank.control.Brokers/Session"
 
 
@@ -56,8 +58,8 @@ class Bench:
         self.quick = quick
 
     async def rows(self) -> list[Row]:
-        """All measurements; one that fails has a row that says so, and the others go on. Last comes what
-        leaves registrations of brokers behind that are none."""
+        """All measurements; a failed one gets a row that says so, and the others go on. The commits come
+        last, because they leave registrations of brokers that don't exist."""
         rows: list[Row] = []
         for name, measured in (
             (f"topic of {PARTITIONS} partitions → usable on every broker", self._usable),
@@ -133,8 +135,8 @@ class Bench:
         ]  # fmt: skip
 
     async def _commits_round(self, number: int) -> tuple[float, float, float, float]:
-        """A second, of all streams together; and microseconds of a commit: the leader's, those of the others
-        together, this process's own."""
+        """Commits per second of all streams, and CPU microseconds per commit of the leader, of the other
+        controllers, and of this process."""
         leader = await asyncio.to_thread(self.cluster.leading_controller)
         others = [each for each in self.cluster.processes("controller") if each.pid != leader.pid]
         channel = grpc.aio.insecure_channel(leader.address)
@@ -211,8 +213,8 @@ class Bench:
 
 
 class Proposer:
-    """A stream to the controller that leads, as a broker has one, with one proposal under way at a time. What
-    it proposes is encoded once: the measuring process takes from the same processors."""
+    """A stream to the controller that leads, like a broker's, with one proposal under way at a time. The
+    proposal is encoded only once, because the measuring process shares the processors."""
 
     _call: grpc.aio.StreamStreamCall[bytes, bytes]
 
@@ -224,8 +226,8 @@ class Proposer:
         self._proposal = pb.BrokerUp(proposal=proposal).SerializeToString()
 
     async def register(self, channel: grpc.aio.Channel, secrets: Secrets) -> None:
-        """ClusterFailed: it isn't taken."""
-        prover = Prover(lambda: secrets, lambda: Party(Role.BROKER, self._broker_id), os.urandom)
+        """Registers the stream. Raises ClusterFailed when the controller refuses it."""
+        prover = Prover(lambda: secrets, lambda: Party(PartyRole.BROKER, self._broker_id), os.urandom)
         metadata = await ChannelProofs(channel, prover).metadata(SESSION)
         call: grpc.aio.StreamStreamCall[bytes, bytes] = channel.stream_stream(SESSION)(metadata=metadata)
         self._call = call

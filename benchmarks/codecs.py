@@ -2,7 +2,7 @@
 
     python -m benchmarks.codecs [--seconds 0.3]
 
-Prints a table; nothing here passes or fails. CPU time, the best of several runs, as in benchmarks.bundle.
+Prints a table, without bars. The figures are CPU time, the best of several runs, as in benchmarks.bundle.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""What a long measurement shows meanwhile, on stderr."""
+"""The progress of a long measurement, on stderr."""
 
 import time
 from contextlib import ExitStack
@@ -18,17 +18,17 @@ class Display:
         self._began = time.monotonic()
 
     def begin(self, what: str) -> None:
-        """What is done now."""
+        """Shows the step that begins."""
         self._progress.update(self._task, description=what)
         if not self._progress.console.is_terminal:
             self.say(what)
 
     def ran(self, runs: int = 1) -> None:
-        """So many runs are through."""
+        """Counts finished runs."""
         self._progress.advance(self._task, runs)
 
     def say(self, what: str) -> None:
-        """A line that stays."""
+        """Prints a line that stays."""
         self._progress.console.print(
             f"{time.monotonic() - self._began:4.0f} s  {what}", soft_wrap=True, highlight=False
         )

@@ -1,13 +1,15 @@
-"""How long nobody can write: a leader killed, frozen, stopped, moved, drained; a leading controller killed.
+"""Pauses of writes: after a leader was killed, frozen, stopped, moved or drained, or a leading controller
+killed.
 
-    python -m benchmarks.failover [--cases REGEX] [--runs N] [--kernel pure|compiled|both] [--quick]
+python -m benchmarks.failover [--cases REGEX] [--runs N] [--kernel pure|compiled|both] [--quick]
                                   [--markdown] [--rows]
 
 A producer of our client writes 200 values a second to one partition of three replicas (`flush=disk`), each in
 a bundle of its own. A pause is the time from the fault until the first acknowledgement of a value that was
-sent after it; a gap the longest time without any acknowledgement. The cluster is whole again before the next
-fault. While a leader is frozen, requests to write wait in its sockets, too: thawed, it must acknowledge none
-of them. At the end the topic is read, and what was acknowledged has to be there, once and in order.
+sent after it; a gap is the longest time without any acknowledgement. Before the next fault all processes run
+again, and all replicas are in sync. While a leader is frozen, produce requests wait in its sockets: when it
+runs again, it must acknowledge none of them. At the end the topic is read, and must have every acknowledged
+value, once and in order.
 """
 
 import argparse
@@ -41,12 +43,12 @@ from benchmarks.table import Reached, Row, dump, machine, show, spread, summary
 from tank_client import Client, ClientSettings, Stored, TankError
 from tank_client.model import Address
 from tank_client.wire.data_operations import produce_request, read_produce, to_store
-from tank_client.wire.transport import Transport, connect
+from tank_client.wire.transport import BrokerTransport, connect
 from tank_protos.bundle import encode
 from tank_protos.resolver import HostAddress
 
 SESSION_S = 2.0
-"""A broker that is silent for so long is fenced."""
+"""The session timeout: a broker that is silent for longer is fenced."""
 FROZEN_S = 9.0
 THAWED = 20
 """Requests that wait in a frozen leader's sockets."""
@@ -54,11 +56,11 @@ PATIENCE_S = 60.0
 QUICK_RUNS = 3
 BROKERS = 3
 BROKERS_TO_DRAIN = 4
-"""What a drained broker holds needs another one that doesn't hold it yet."""
+"""Draining a broker moves its replicas to brokers that don't have them yet."""
 
 
 def hurt(process: Process, number: signal.Signals) -> float:
-    """Sends a signal; the moment before."""
+    """Sends a signal; returns the time before it."""
     since = time.monotonic()
     os.kill(process.pid, number)
     return since
@@ -71,12 +73,13 @@ async def kill_leader(scene: Scene) -> float:
 
 
 async def itself(host: str) -> tuple[HostAddress, ...]:
-    """An address is looked up nowhere."""
+    """Resolves an address to itself."""
     return ((socket.AF_INET, host),)
 
 
 async def freeze_leader(scene: Scene) -> float:
-    """SIGSTOP for longer than a session; then it finds requests that came meanwhile."""
+    """SIGSTOP for longer than the session timeout; then the leader runs again, and finds requests that came
+    meanwhile."""
     leader = await scene.leader()
     line = await connect(
         Address("127.0.0.1", leader.port), ClientSettings(), itself, ask=True,
@@ -95,8 +98,8 @@ async def freeze_leader(scene: Scene) -> float:
     return pause_s
 
 
-async def is_acknowledged(line: Transport) -> bool:
-    """Whether the broker at the other end says that it has stored one more bundle."""
+async def is_acknowledged(line: BrokerTransport) -> bool:
+    """Sends one more bundle; returns whether the broker acknowledges it."""
     bundle = to_store(TOPIC, 0, encode([THAWED_VALUE], timestamps=1))
     request, answer = produce_request(line.server, bundle, "bench")
     try:
@@ -107,7 +110,7 @@ async def is_acknowledged(line: Transport) -> bool:
 
 
 async def move_leader(scene: Scene) -> float:
-    """Another replica becomes the preferred leader: the longest gap until it has led for a second."""
+    """Makes another replica the preferred leader; returns the longest gap until it has led for a second."""
     first, *others = await scene.replicas()
     order = ",".join(map(str, (*others, first)))
     since = time.monotonic()
@@ -117,7 +120,7 @@ async def move_leader(scene: Scene) -> float:
 
 
 async def drain_leader(scene: Scene) -> float:
-    """Everything goes off the broker that leads: the longest gap until it is empty, and a second more."""
+    """Drains the broker that leads; returns the longest gap until a second after it is empty."""
     leader = await scene.leader()
     since = time.monotonic()
     try:
@@ -129,7 +132,8 @@ async def drain_leader(scene: Scene) -> float:
 
 
 async def stop_leader(scene: Scene) -> float:
-    """SIGTERM: it hands over what it leads. The longest gap until it has ended, and a second more."""
+    """SIGTERM: the leader hands over its leaderships. Returns the longest gap until a second after its
+    end."""
     leader = await scene.leader()
     since = hurt(leader, signal.SIGTERM)
     await scene.writes.pause_s(since)
@@ -138,19 +142,19 @@ async def stop_leader(scene: Scene) -> float:
 
 
 async def kill_controller(scene: Scene) -> float:
-    """`kill -9` of the controllers' leader: the longest gap within three seconds."""
+    """`kill -9` of the controllers' leader; returns the longest gap within three seconds."""
     since = hurt(await scene.leading_controller(), signal.SIGKILL)
     return await gap_s(scene, since, 3.0)
 
 
 async def gap_s(scene: Scene, since: float, more_s: float = 1.0) -> float:
-    """The longest gap until so many seconds from now."""
+    """Waits `more_s`; returns the longest gap since `since`."""
     await asyncio.sleep(more_s)
     return scene.writes.longest_gap_s(since, time.monotonic())
 
 
 async def change_after_controller(scene: Scene) -> float:
-    """From `kill -9` of the controllers' leader until a topic is made."""
+    """`kill -9` of the controllers' leader; returns the time until a topic is created."""
     since = hurt(await scene.leading_controller(), signal.SIGKILL)
     await scene.client.admin.create_topic(f"after-{since * 1000:.0f}", 1, REPLICAS)
     return time.monotonic() - since
@@ -161,13 +165,13 @@ Fault = Callable[[Scene], Awaitable[float]]
 
 @dataclass(slots=True, frozen=True)
 class Case:
-    """One kind of fault, and what it shall reach."""
+    """One kind of fault, and its bar."""
 
     name: str
     fault: Fault
     runs: int
     median_s: float
-    """The median is to be below; without `worst_s` all of them."""
+    """The median is to be below this; without `worst_s` every pause is."""
     worst_s: float | None = None
     recorded: Peers | None = None
     brokers: int = BROKERS
@@ -179,7 +183,7 @@ class Case:
         return f"median < {self.median_s * 1000:,.0f} ms, worst < {self.worst_s * 1000:,.0f}"
 
     def row(self, pauses: Sequence[float], kernel: Kernel) -> Row:
-        """Without any pause the case failed."""
+        """The row of the table; without any pause it says that the case failed."""
         if not pauses:
             return Row(self.name, "failed", self.bar, Reached.NO, kernel)
         middle, worst = sorted(pauses)[len(pauses) // 2], max(pauses)
@@ -207,18 +211,18 @@ CASES = (
 
 @dataclass(slots=True)
 class Totals:
-    """Of all clusters of one kernel."""
+    """The sums over all clusters of one kernel."""
 
     acknowledged: int = 0
     failed: int = 0
     kept: Kept = field(default_factory=lambda: Kept(0, 0, 0))
     unread: int = 0
-    """Clusters whose topic could not be read at the end: what it holds isn't known."""
+    """The number of clusters whose topic could not be read at the end."""
     thawed_asked: int = 0
     thawed_acknowledged: int = 0
 
     def rows(self, kernel: Kernel) -> list[Row]:
-        """What must be none."""
+        """The rows of counts that must be 0."""
         of = f"of {self.acknowledged:,}"
         found = [("writes that failed meanwhile", self.failed, of, "")]
         if self.thawed_asked:
@@ -243,7 +247,7 @@ class Totals:
 async def measure(
     cluster: LocalCluster, cases: Sequence[Case], runs: int | None, totals: Totals, display: Display
 ) -> list[Row]:
-    """These cases, so often each; one that fails has a row that says so, and the others go on."""
+    """Measures these cases, each `runs` times; a failed one gets a row that says so, and the others go on."""
     async with Client(cluster.servers) as client:
         await client.admin.create_topic(TOPIC, 1, REPLICAS, {"flush": "disk"})
         writes, stopping = Writes(), asyncio.Event()
@@ -266,7 +270,7 @@ async def measure(
 
 
 async def measured(scene: Scene, case: Case, runs: int, display: Display) -> Row:
-    """One case."""
+    """Measures one case."""
     display.begin(f"{case.name}, {runs} runs")
     pauses: list[float] = []
     try:

@@ -1,4 +1,4 @@
-"""What `benchmarks.failover` hurts: a cluster, a producer that writes to it all the while, and what became of
+"""The scene of `benchmarks.failover`: a cluster, a producer that writes to it all the time, and the fate of
 each of its values."""
 
 import asyncio
@@ -21,17 +21,19 @@ PATIENCE_S = 60.0
 
 @dataclass(slots=True)
 class Writes:
-    """One value each 5 ms, and when it was acknowledged; seconds of the monotonic clock."""
+    """The times at which values were sent, one each 5 ms, and acknowledged; seconds of the monotonic
+    clock."""
 
     acknowledged: list[tuple[float, float]] = field(default_factory=list)
     """(sent, acknowledged), in the order of the acknowledgements."""
     numbers: list[int] = field(default_factory=list)
-    """Which values they were, in the same order."""
+    """The numbers of the acknowledged values, in the same order."""
     sent: int = 0
     failed: int = 0
 
     async def pause_s(self, since: float) -> float:
-        """From `since` to the first acknowledgement of what was sent after it. ClusterFailed."""
+        """The time from `since` to the first acknowledgement of a value that was sent after it.
+        ClusterFailed."""
         at = len(self.acknowledged)
         while time.monotonic() < since + PATIENCE_S:
             while at < len(self.acknowledged):
@@ -43,21 +45,21 @@ class Writes:
         raise ClusterFailed(f"nothing was written for {PATIENCE_S:.0f} s after a fault")
 
     def longest_gap_s(self, since: float, until: float) -> float:
-        """The longest time without an acknowledgement between these moments, be it at their ends."""
+        """The longest time without an acknowledgement between these moments, their ends included."""
         times = [acknowledged for _, acknowledged in self.acknowledged if since < acknowledged < until]
         return max(later - earlier for earlier, later in pairwise([since, *times, until]))
 
 
 @dataclass(slots=True, frozen=True)
 class Kept:
-    """What became of the values, by what the topic holds in the end."""
+    """Counts of values that the topic should have at the end, but doesn't, or not once and in order."""
 
     lost: int
-    """Acknowledged, and not there."""
+    """Acknowledged, and not in the topic."""
     repeated: int
-    """There more than once."""
+    """More than once in the topic."""
     out_of_order: int
-    """Behind one that was sent later."""
+    """Behind a value that was sent later."""
 
     def __add__(self, other: "Kept") -> "Kept":
         return Kept(
@@ -68,7 +70,7 @@ class Kept:
 
 
 def kept(acknowledged: Sequence[int], stored: Sequence[int]) -> Kept:
-    """Compares what was acknowledged with what is stored, in the order in which it is."""
+    """Compares the acknowledged values with the stored ones, which are in the topic's order."""
     often = Counter(stored)
     most, behind = -1, 0
     for number in stored:
@@ -82,12 +84,12 @@ def kept(acknowledged: Sequence[int], stored: Sequence[int]) -> Kept:
 
 
 def value_of(number: int) -> bytes:
-    """A value that says which one it is."""
+    """The value with this number."""
     return b"%0*d" % (VALUE_BYTES, number)
 
 
 async def write(client: Client, writes: Writes, stopping: asyncio.Event) -> None:
-    """Until it is told to stop."""
+    """Writes values until `stopping` is set."""
     producer = client.producer(ProducerSettings(linger_ms=0, delivery_timeout_ms=30_000))
     waiting: set[asyncio.Task[None]] = set()
 
@@ -112,7 +114,7 @@ async def write(client: Client, writes: Writes, stopping: asyncio.Event) -> None
 
 
 async def stored(client: Client) -> list[int]:
-    """The numbers of all values that the topic holds, in its order."""
+    """The numbers of all values in the topic, in its order."""
     found = []
     async with client.consumer(TOPIC, stop_at_end=True) as consumer:
         async for batch in consumer:
@@ -121,19 +123,19 @@ async def stored(client: Client) -> list[int]:
 
 
 THAWED_VALUE = b"thawed"
-"""Of the requests that wait in a frozen leader's sockets."""
+"""The value of the requests that wait in a frozen leader's sockets."""
 
 
 @dataclass(slots=True)
 class Scene:
-    """A cluster, and clients that write to it and look at it."""
+    """A cluster, a client that writes to it, and clients that observe it."""
 
     cluster: LocalCluster
     client: Client
     writes: Writes
     thawed_asked: int = 0
     thawed_acknowledged: int = 0
-    """By leaders that had been frozen, and led no longer."""
+    """Requests acknowledged by leaders that had been frozen, and were replaced."""
 
     async def leader(self) -> Process:
         """The broker that leads the partition. ClusterFailed: none does."""
@@ -141,13 +143,14 @@ class Scene:
         for broker in self.cluster.brokers:
             if broker.number == number:
                 return broker
-        raise ClusterFailed(f"nobody leads {TOPIC}/0")
+        raise ClusterFailed(f"no broker leads {TOPIC}/0")
 
     async def await_other_leader(self, than: int, since: float) -> None:
-        """ClusterFailed: the leadership stays where it is. In between nobody may lead for a while."""
+        """Waits until a broker other than `than` leads; no broker may lead meanwhile. ClusterFailed: none
+        does."""
         while (leading := await self._leading()) in (than, None):
             if time.monotonic() > since + PATIENCE_S:
-                raise ClusterFailed(f"broker {than} leads still" if leading else f"nobody leads {TOPIC}/0")
+                raise ClusterFailed(f"broker {than} still leads" if leading else f"no broker leads {TOPIC}/0")
             await asyncio.sleep(PACE_S)
 
     async def _leading(self) -> int | None:
@@ -164,8 +167,8 @@ class Scene:
         return await asyncio.to_thread(self.cluster.leading_controller)
 
     async def whole(self) -> None:
-        """Starts what doesn't run, and waits until every replica is in sync, and the preferred one leads
-        again: that is not to happen in the middle of a measurement. ClusterFailed."""
+        """Starts processes that don't run, and waits until every replica is in sync and the preferred one
+        leads, so that this doesn't happen during a measurement. ClusterFailed."""
         await asyncio.to_thread(self.cluster.up)
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:

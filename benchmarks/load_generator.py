@@ -1,8 +1,9 @@
-"""The programs in C that the broker is measured with: `tankload` makes the load, `tankceil` is the ceiling.
-
-Their sources are in `benchmarks/ceiling`; they are built into `out/bench` when they are first needed.
+"""The programs in C for benchmarks of the broker: `tankload` makes the load, `tankceil` is a broker with as
+little work as possible, to compare with. Their sources are in `benchmarks/ceiling`; they are built into
+`out/bench`.
 """
 
+import fcntl
 import json
 import shlex
 import shutil
@@ -15,17 +16,18 @@ SOURCES = ROOT / "benchmarks" / "ceiling"
 BUILT = ROOT / "out" / "bench"
 LOAD = BUILT / "tankload"
 CEILING = BUILT / "tankceil"
-# A load ends itself after its seconds; this is for one that hangs.
+# A load ends by itself after its seconds; this limit is for one that hangs.
 LOAD_TIMEOUT_S = 120.0
 
 
 class LoadFailed(Exception):
-    """The load generator ended with an error: what it said, and with which command it can be repeated."""
+    """The load generator ended with an error; the text has its output, and the command to repeat it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What one run of the load generator measured; `wall` figures also hold the generator and the machine."""
+    """The figures of one run of the load generator; `wall` figures also depend on the generator and the
+    machine."""
 
     server_us: float
     """Processor time of the server, all threads, per request, in microseconds."""
@@ -36,38 +38,42 @@ class Load:
     server_cpu: float
     """Processors that the server kept busy."""
     client_cpu: float
-    """The same of the generator: near 1 it is the limit."""
+    """Processors that the load generator kept busy: near 1, the generator limits the throughput."""
     other_cpu: float
-    """Processors that neither of them had: other processes, and what the system does for nobody."""
+    """Processors that other processes and the system itself kept busy."""
     stolen_cpu: float
-    """Processors that the hypervisor gave to others meanwhile."""
+    """Processors that the hypervisor gave to other machines meanwhile."""
     p50_us: float
     p99_us: float
-    """Closed loops: how long the queue was. Paced: from when a request was due until it was acknowledged.
-    Tail: until a consumer that waits has it. 0 where nothing was timed."""
+    """Closed loops: the time in the queue. Paced: from when a request was due until it was acknowledged.
+    Tail: until a waiting consumer has the message. 0: not measured."""
     checked: int
-    """Messages of which every byte was looked at."""
+    """Messages of which every byte was checked."""
 
 
 def missing_tool() -> str | None:
-    """What the programs can't be built without, and isn't there; None if all is."""
+    """A tool that building the programs needs, and that isn't installed; None: all are."""
     return next((tool for tool in ("cc", "make") if shutil.which(tool) is None), None)
 
 
-def build() -> None:
-    """Builds both programs where they are older than their sources.
+def build(into: Path = BUILT) -> None:
+    """Builds both programs if they are older than their sources. Processes take turns, because a program
+    can't run while the linker writes it.
 
     Raises:
         SystemExit: says what is missing.
     """
     if tool := missing_tool():
         raise SystemExit(f"The load generator is C, and there is no {tool}: install a C compiler and make.")
-    subprocess.run(["make", "-s", "-C", str(SOURCES), f"BUILD={BUILT}"], check=True)
+    into.mkdir(parents=True, exist_ok=True)
+    with (into / "build.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        subprocess.run(["make", "-s", "-C", str(SOURCES), f"BUILD={into}"], check=True)
 
 
 def run_load(arguments: str, port: int, pid: int | str, *more: str) -> Load:
-    """Runs one load against the broker on `port` of loopback, whose process is `pid`; several with commas
-    between: their processor time is added up.
+    """Runs one load against the broker on `port` of loopback. `pid`: the server's process, or several with
+    commas between, whose processor time is added.
 
     Raises:
         LoadFailed: an error from the broker, a gap, a repeat, a wrong byte, or it took too long.

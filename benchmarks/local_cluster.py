@@ -1,4 +1,5 @@
-"""A cluster of processes for a benchmark: `tank cluster up` in a folder of its own, swept away at the end."""
+"""A cluster of processes for a benchmark: `tank cluster up` in a folder of its own, which is removed at the
+end."""
 
 import json
 import os
@@ -21,11 +22,11 @@ from tank_client.sync import Client
 
 UP_TIMEOUT_S = 120.0
 _PORTS = range(12_000, 31_000, 250)
-"""Base ports that are tried: below those that outgoing connections get."""
+"""The base ports to try, below the ports of outgoing connections."""
 
 
 class ClusterFailed(Exception):
-    """`tank cluster` ended with an error; the message has what it said."""
+    """`tank cluster` ended with an error; the message has its output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Process:
         return int(self.address.rpartition(":")[2])
 
     def resident_bytes(self) -> int:
-        """Its memory that is in RAM now."""
+        """The process's memory that is in RAM now."""
         for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
             if line.startswith("VmRSS:"):
                 return int(line.split()[1]) << 10
@@ -59,7 +60,7 @@ class Process:
             time.sleep(0.02)
 
     def counted(self, sample: str) -> float:
-        """The sum of the samples of /metrics whose lines begin so. ClusterFailed: it doesn't answer."""
+        """The sum of the samples of /metrics whose lines begin with `sample`. ClusterFailed: no answer."""
         try:
             with urllib.request.urlopen(f"http://{self.http}/metrics", timeout=10) as answer:
                 lines = answer.read().decode().splitlines()
@@ -68,14 +69,14 @@ class Process:
         return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(sample))
 
     def cpu_s(self) -> float:
-        """Processor time that it took since its start, all threads."""
+        """The processor time since the process's start, of all threads."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(slots=True)
 class LocalCluster:
-    """Three controllers and so many brokers; see `running_cluster`."""
+    """Controllers and brokers as processes; `running_cluster` makes it."""
 
     data: Path
     brokers_wanted: int
@@ -84,7 +85,7 @@ class LocalCluster:
     kernel: Kernel
 
     def up(self) -> None:
-        """Starts what doesn't run; returns when all are ready. ClusterFailed."""
+        """Starts the processes that don't run; returns when all are ready. ClusterFailed."""
         self._tank(
             *["up", "--controllers", str(self.controllers_wanted), "--brokers", str(self.brokers_wanted)],
             *["--data", str(self.data), "--base-port", str(self.base_port)],
@@ -95,7 +96,7 @@ class LocalCluster:
         self._tank("move", topic, str(partition), "--to", to, "--data", str(self.data))
 
     def drain(self, broker: int, *, undo: bool = False) -> None:
-        """Moves everything off a broker, or lets it hold partitions again. ClusterFailed."""
+        """Drains a broker, or undoes that. ClusterFailed."""
         self._tank("drain", str(broker), *(["--undo"] if undo else []), "--data", str(self.data))
 
     def _tank(self, *arguments: str) -> None:
@@ -117,7 +118,7 @@ class LocalCluster:
             raise ClusterFailed(f"{' '.join(command[1:])}\n{ended.stderr}")
 
     def processes(self, role: str = "") -> list[Process]:
-        """Those of a role, or all."""
+        """The processes of a role, or all."""
         file = self.data / "cluster.json"
         if not file.exists():
             return []
@@ -134,11 +135,11 @@ class LocalCluster:
 
     @property
     def servers(self) -> str:
-        """For clients."""
+        """The brokers' addresses, for clients."""
         return ",".join(broker.address for broker in self.brokers)
 
     def leads(self, controller: Process) -> bool:
-        """Whether this controller says so."""
+        """Whether this controller says that it leads."""
         try:
             with urllib.request.urlopen(f"http://{controller.http}/readyz", timeout=2) as answer:
                 return bool(json.load(answer).get("leads"))
@@ -146,7 +147,7 @@ class LocalCluster:
             return False
 
     def leading_controller(self) -> Process:
-        """ClusterFailed: none leads."""
+        """The controller that leads. ClusterFailed: none does."""
         for controller in self.processes("controller"):
             if self.leads(controller):
                 return controller
@@ -159,14 +160,14 @@ class LocalCluster:
         for broker in self.brokers:
             if broker.number == number:
                 return broker
-        raise ClusterFailed(f"nobody leads {topic}/{partition}")
+        raise ClusterFailed(f"no broker leads {topic}/{partition}")
 
 
 @contextmanager
 def running_cluster(
     kernel: Kernel, *, brokers: int = 3, controllers: int = 3, folder: str | None = None
 ) -> Iterator[LocalCluster]:
-    """The cluster, up; killed and swept away at the end, also when this process is told to end.
+    """Yields a running cluster, which is killed and removed at the end, also when this process gets SIGTERM.
 
     Raises:
         ClusterFailed: it doesn't start.
@@ -189,7 +190,7 @@ def running_cluster(
 
 
 def _free_base(data: Path, controllers: int, brokers: int) -> int:
-    """A base port that leads to free ones, just now."""
+    """A base port whose ports are all free now."""
     for base in _PORTS:
         members = planned(data, controllers, brokers, base).members
         if not any(taken_address(member) for member in members):

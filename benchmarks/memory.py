@@ -1,9 +1,10 @@
-"""How much memory a broker takes: idle, with 200 busy connections, 10,000 partitions; and Spark's reader.
+"""The memory of a broker: idle, with 200 busy connections, with 10,000 partitions; and that of Spark's
+reader.
 
-    python -m benchmarks.memory [--kernel pure|compiled|both] [--connections N] [--partitions N] [--quick]
+python -m benchmarks.memory [--kernel pure|compiled|both] [--connections N] [--partitions N] [--quick]
                                 [--markdown] [--rows]
 
-Real processes, resident memory as the system counts it: while a load runs, the most there was at any time.
+The figures are the resident memory of real processes; under a load, the greatest at any time.
 """
 
 import argparse
@@ -26,22 +27,22 @@ FILL_WIDE = "produce -C -t full -s 1000 -m 100 -c 4 -d 8 -w 0 -T 60 -L 200"
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What a broker is brought into, and what its memory shall stay below."""
+    """A situation of a broker, and the bar of its memory."""
 
     name: str
     enter: Callable[[Running], int]
-    """Returns the resident bytes."""
+    """Brings the broker into the situation; returns its resident bytes."""
     bar_mib: int | None
 
 
 def idle(broker: Running) -> int:
-    """Just started."""
+    """A broker that has just started."""
     time.sleep(SETTLE_S)
     return broker.resident_bytes()
 
 
 def busy(load: str, seconds: float) -> Callable[[Running], int]:
-    """Under one load; the most there was."""
+    """A broker under one load; the greatest memory at any time."""
 
     def enter(broker: Running) -> int:
         if load.startswith("consume"):
@@ -56,10 +57,10 @@ def busy(load: str, seconds: float) -> Callable[[Running], int]:
 
 
 def partitions(count: int) -> Callable[[Running], int]:
-    """After a message was written to each of so many."""
+    """A broker with this many partitions, after a message was written to each."""
 
     def enter(broker: Running) -> int:
-        # Each connection goes round the partitions: after `count` messages of one of them all have some.
+        # Each connection writes to the partitions in turn, so after its `count` messages all have some.
         mib = -(-4 * count * 100 >> 20) + 1
         load = f"produce -C -P {count} -c 4 -d 16 -s 100 -w 0 -T 60 -L {mib}"
         run_load(load, broker.port, broker.pid, "--config", SETTINGS)
@@ -70,7 +71,7 @@ def partitions(count: int) -> Callable[[Running], int]:
 
 
 def situations(connections: int, count: int, seconds: float) -> Iterator[Situation]:
-    """Those with a bar, and the partitions."""
+    """All situations."""
     yield Situation("idle", idle, IDLE_MIB)
     for what, load in (
         ("producing 100 B × 10, 8 under way each", f"produce -C -P 8 -c {connections} -d 8 -s 100 -m 10"),
@@ -83,7 +84,7 @@ def situations(connections: int, count: int, seconds: float) -> Iterator[Situati
 
 
 def measure(situation: Situation, server: Server) -> Row:
-    """On a broker of its own."""
+    """Measures a situation, on a new broker."""
     with running(server) as broker:
         mib = situation.enter(broker) / (1 << 20)
     bar = situation.bar_mib
@@ -97,7 +98,7 @@ def measure(situation: Situation, server: Server) -> Row:
 
 
 def measure_reader(server: Server) -> Row:
-    """What Spark's reader grows by, behind its first batches, while it reads 200 MB."""
+    """Measures the growth of Spark's reader after its first batches, while it reads 200 MB."""
     with running(server) as broker:
         run_load(FILL_WIDE, broker.port, broker.pid, "--config", "flush=replicated\n")
         command = [sys.executable, "-m", "benchmarks.reader_memory", f"127.0.0.1:{broker.port}", "full"]

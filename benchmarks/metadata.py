@@ -1,11 +1,11 @@
 """The controller's state machine at scale: 1,000 brokers, 1,000,000 partitions of three replicas.
 
-    .venv/bin/python -m benchmarks.metadata [--brokers N] [--partitions N] [--led N] [--state FILE] [PART ...]
+.venv/bin/python -m benchmarks.metadata [--brokers N] [--partitions N] [--led N] [--state FILE] [PART ...]
 
 Prints the time per command, bytes per partition in memory and in the snapshot, the time to write and to read
-a snapshot, and how long the failover of a broker takes that leads N partitions: the controller's command and
-what a broker's view does with it. No disk, no network: the state machine alone. Each PART alone is shorter;
-with --state the state is made once, and read by the next run.
+a snapshot, and the time of the failover of a broker that leads N partitions: of the controller's command, and
+of its effect on a broker's view. There is no disk and no network. Name a PART for a shorter run; with --state
+the state is made once, and read by the next run.
 """
 
 import argparse
@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import TypeVar
 
 from tank_controller import limits
-from tank_controller.leader.liveness import BrokerSessions
-from tank_controller.leader.tasks import Duties
+from tank_controller.leader.liveness import BrokerLiveness
+from tank_controller.leader.tasks import LeaderTasks
 from tank_controller.state import commands
-from tank_controller.state.outcome import Outcome
+from tank_controller.state.outcome import CommandOutcome
 from tank_controller.state.state import ClusterState
 from tank_controller.state.view_parts import WHOLE_PART_BYTES
 from tank_node.cluster.view import ClusterView, WholeState
+from tank_protos.feature_levels import OWN
 from tank_protos.generated import control_pb2 as pb
 
 RACKS = 20
@@ -52,7 +53,7 @@ def main() -> None:
 
 
 def begun(brokers: int, partitions: int, kept: Path | None) -> ClusterState:
-    """A cluster of this size where all is well."""
+    """The state of a healthy cluster of this size."""
     before = resident_bytes()
     if kept is not None and kept.exists():
         snapshot = kept.read_bytes()
@@ -65,7 +66,7 @@ def begun(brokers: int, partitions: int, kept: Path | None) -> ClusterState:
     else:
         state = cluster(brokers)
         began = time.perf_counter()
-        topics = partitions // PARTITIONS_PER_TOPIC - 1  # there is a limit, and more topics are to come
+        topics = partitions // PARTITIONS_PER_TOPIC - 1  # below the limit: the measurements add topics
         for number in range(topics):
             create(state, f"t{number}", PARTITIONS_PER_TOPIC)
         seconds = time.perf_counter() - began
@@ -83,12 +84,12 @@ def show(name: str, figures: str) -> None:
 
 
 def resident_bytes() -> int:
-    """Of this process, now."""
+    """The resident memory of this process now."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * 4096
 
 
-def apply(state: ClusterState, command: pb.Command) -> Outcome:
+def apply(state: ClusterState, command: pb.Command) -> CommandOutcome:
     outcome = commands.apply(state, state.index + 1, command)
     assert outcome.rejection is None, outcome.rejection
     return outcome
@@ -104,12 +105,14 @@ def register(broker_id: int, process: bytes = b"1") -> pb.Command:
             endpoints=[pb.Endpoint(name="tank", host=f"broker-{broker_id}", port=11011)],
             rack=f"rack-{broker_id % RACKS}",
             replicates=True,
+            min_level=OWN.lowest,
+            max_level=OWN.highest,
         )
     )
 
 
 def cluster(brokers: int) -> ClusterState:
-    """Brokers that live."""
+    """A state with this many brokers, all alive."""
     state = ClusterState()
     for broker_id in range(1, brokers + 1):
         apply(state, register(broker_id))
@@ -118,7 +121,7 @@ def cluster(brokers: int) -> ClusterState:
     return state
 
 
-def create(state: ClusterState, name: str, partitions: int) -> Outcome:
+def create(state: ClusterState, name: str, partitions: int) -> CommandOutcome:
     topic = pb.CreateTopic(name=name, partitions=partitions, replication_factor=3)
     return apply(state, pb.Command(create_topic=topic))
 
@@ -147,7 +150,7 @@ def in_sync(state: ClusterState, topic_id: int, numbers: range, members: int) ->
 
 
 def measure_commands(state: ClusterState) -> None:
-    """Single commands, at full size."""
+    """Measures single commands, at full size."""
     first = next(iter(state.topics))
     position = pb.Position(topic_id=first, partition=0, sequence_number=5)
 
@@ -181,23 +184,23 @@ def measure_commands(state: ClusterState) -> None:
 
 
 def measure_leader(state: ClusterState) -> None:
-    """What the leader looks at all the time."""
-    duties, sessions = Duties(), BrokerSessions()
-    sessions.lead(0)
-    taken = {"duties, a tick": [0.0], "sessions, a tick": [0.0]}
+    """Measures the leader's periodic tasks."""
+    tasks, liveness = LeaderTasks(), BrokerLiveness()
+    liveness.lead(0)
+    taken = {"the leader's tasks, a tick": [0.0], "liveness, a tick": [0.0]}
     for now_ms in range(0, 5000, 500):
         began = time.perf_counter()
-        duties.tick(state, now_ms)
+        tasks.tick(state, now_ms)
         between = time.perf_counter()
-        sessions.tick(state, now_ms)
-        taken["duties, a tick"].append(between - began)
-        taken["sessions, a tick"].append(time.perf_counter() - between)
+        liveness.tick(state, now_ms)
+        taken["the leader's tasks, a tick"].append(between - began)
+        taken["liveness, a tick"].append(time.perf_counter() - between)
     for name, seconds in taken.items():
         show(name, f"{max(seconds) * 1e3:.1f} ms at worst")
 
 
 def measure_fencing(state: ClusterState) -> None:
-    """One of many brokers goes and comes."""
+    """Measures the fencing and unfencing of one of many brokers."""
     broker = state.brokers[len(state.brokers) // 2]
     held, led = len(state.held_by(broker.broker_id)), state.derived.led[broker.broker_id]
     began = time.perf_counter()
@@ -210,7 +213,8 @@ def measure_fencing(state: ClusterState) -> None:
 
 
 def measure_failover(led: int) -> None:
-    """One of three brokers goes, which leads so many: the rest of three times as many are its, too."""
+    """Measures the failover of one of three brokers, which leads `led` of three times as many partitions, and
+    has a replica of all."""
     state = cluster(3)
     for start in range(0, 3 * led, 10_000):
         create(state, f"t{start}", min(10_000, 3 * led - start))
@@ -229,7 +233,7 @@ def measure_failover(led: int) -> None:
 
 
 def timed_pieces(begin: Callable[[], Iterator[Piece]]) -> tuple[list[Piece], list[float]]:
-    """What is made in pieces, and the seconds of each; those of its image come first."""
+    """The pieces of a snapshot, and the seconds that each took; the first time is that of the image."""
     began = time.perf_counter()
     pieces = begin()
     taken = [time.perf_counter() - began]
@@ -243,7 +247,7 @@ def timed_pieces(begin: Callable[[], Iterator[Piece]]) -> tuple[list[Piece], lis
 
 
 def measure_view(state: ClusterState) -> None:
-    """What a broker costs that lacks everything: the leader's part, and its own."""
+    """Measures a whole view for a broker that has none: the leader's part, and the broker's."""
     made, taken = timed_pieces(lambda: state.whole_view(limits.VIEW_PART, WHOLE_PART_BYTES))
     updates = [update for update in made if update is not None]
     size = sum(update.ByteSize() for update in updates)
@@ -261,7 +265,8 @@ def measure_view(state: ClusterState) -> None:
 
 
 def taken_in(view: ClusterView, parts: Sequence[bytes]) -> Iterator[None]:
-    """A broker's turns: one for each message, and the stroke that ends the last one's."""
+    """Applies a whole view as a broker does: one step for each message, and the last one that takes it
+    over."""
     whole = WholeState(view)
     for part in parts:
         whole.add(pb.Delta.FromString(part))
@@ -271,7 +276,7 @@ def taken_in(view: ClusterView, parts: Sequence[bytes]) -> Iterator[None]:
 
 
 def measure_snapshot(state: ClusterState) -> None:
-    """What a start costs, and where a state comes from when there is none."""
+    """Measures writing a snapshot, and a start from it."""
     made, taken = timed_pieces(state.snapshot_pieces)
     snapshot = b"".join(made)
     count = state.partition_count
@@ -293,8 +298,8 @@ def measure_snapshot(state: ClusterState) -> None:
 
 
 def measure_outage(state: ClusterState) -> None:
-    """All brokers lose power, and come back: each is fenced, registers, and has seen it."""
-    taken: dict[str, list[float]] = {"fence": [], "register": [], "unfence": [], "duties": []}
+    """Measures a power failure of all brokers: each is fenced, registers again, and is unfenced."""
+    taken: dict[str, list[float]] = {"fence": [], "register": [], "unfence": [], "the leader's tasks": []}
 
     def timed(name: str, command: pb.Command) -> None:
         began = time.perf_counter()
@@ -305,15 +310,15 @@ def measure_outage(state: ClusterState) -> None:
         fence = pb.FenceBroker(broker_id=broker.broker_id, epoch=broker.epoch)
         timed("fence", pb.Command(fence_broker=fence))
     show("leaderless then", f"{len(state.derived.leaderless):,} partitions")
-    duties = Duties()
+    tasks = LeaderTasks()
     for number, broker_id in enumerate(list(state.brokers)):
         timed("register", register(broker_id, b"2"))
         unfence = pb.UnfenceBroker(broker_id=broker_id, epoch=state.brokers[broker_id].epoch)
         timed("unfence", pb.Command(unfence_broker=unfence))
         if number % 100 == 0:
             began = time.perf_counter()
-            duties.tick(state, number * 5000)
-            taken["duties"].append(time.perf_counter() - began)
+            tasks.tick(state, number * 5000)
+            taken["the leader's tasks"].append(time.perf_counter() - began)
     for name, seconds in taken.items():
         seconds.sort()
         worst, median = seconds[-1] * 1e3, seconds[len(seconds) // 2] * 1e3
@@ -328,7 +333,7 @@ PARTS: dict[str, Callable[[ClusterState], None]] = {
     "snapshot": measure_snapshot,
     "outage": measure_outage,
 }
-"""What is measured of one state, in this order: the last leaves it changed."""
+"""The measurements of one state, in this order: the last one leaves it changed."""
 
 if __name__ == "__main__":
     main()

@@ -1,10 +1,10 @@
 """How long a node takes to open its data folder: 10,000 partitions and a segment of 1 GiB.
 
-    .venv/bin/python -m benchmarks.opening [--partitions N] [--segment-bytes N] [--folder DIR]
+.venv/bin/python -m benchmarks.opening [--partitions N] [--segment-bytes N] [--folder DIR]
 
 Prints the seconds after a clean stop, after a kill (only what lies behind the recovery point is read), and
-after a kill with both checkpoints lost (everything is read). The files are in the page cache: it measures us,
-not the disk.
+after a kill with both checkpoints lost (everything is read). The files are in the page cache, so the disk is
+not measured.
 """
 
 import argparse
@@ -33,14 +33,18 @@ def fill(path: str, partitions: int, segment_bytes: int) -> None:
     for partition in range(partitions):
         log = folder.open_log(SMALL, partition, SETTINGS)
         for _ in range(3):
-            log.stage(small, messages=1, first=None, span=0, max_timestamp_ms=1, leader_epoch=1, now_ms=1000)
-        log.write_staged()
+            log.tail.stage(
+                small, messages=1, first=None, span=0, max_timestamp_ms=1, leader_epoch=1, now_ms=1000
+            )
+        log.tail.write()
     big = memoryview(bundle.as_batch(bundle.encode([os.urandom(1000) for _ in range(64)], timestamps=1)))
     log = folder.open_log(BIG, 0, SETTINGS)
     while log.size_bytes < segment_bytes:
         for _ in range(16):
-            log.stage(big, messages=64, first=None, span=63, max_timestamp_ms=1, leader_epoch=1, now_ms=1000)
-        log.write_staged()
+            log.tail.stage(
+                big, messages=64, first=None, span=63, max_timestamp_ms=1, leader_epoch=1, now_ms=1000
+            )
+        log.tail.write()
     folder.close()
 
 
@@ -75,8 +79,10 @@ def main() -> None:
         small = memoryview(bundle.as_batch(bundle.encode([b"behind the recovery point"], timestamps=1)))
         for partition in range(0, options.partitions, 100):
             log = folder.open_log(SMALL, partition, SETTINGS)
-            log.stage(small, messages=1, first=None, span=0, max_timestamp_ms=1, leader_epoch=1, now_ms=1000)
-            log.write_staged()
+            log.tail.stage(
+                small, messages=1, first=None, span=0, max_timestamp_ms=1, leader_epoch=1, now_ms=1000
+            )
+            log.tail.write()
         os._exit(1)
     path = tempfile.mkdtemp(prefix="tank-opening-", dir=options.folder)
     kill = [

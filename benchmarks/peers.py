@@ -1,8 +1,9 @@
-"""What others did, for the tables to show beside ours.
+"""Figures of other systems, which the tables show beside ours.
 
-Recorded once on such a machine: two shared cores, everything on loopback, three nodes, three replicas, every
-write acknowledged by all, one pipelined producer in Go with each client's own batching. Kafka 4.1 (KRaft),
-NATS 2.15 with JetStream, RabbitMQ 3.10 streams, the C++ TANK with a stand-in for Consul.
+They were recorded once on a machine with two shared cores, with everything on loopback: three nodes, three
+replicas, every write acknowledged by all, one pipelined producer in Go with each client's own batching. The
+systems were Kafka 4.1 (KRaft), NATS 2.15 with JetStream, RabbitMQ 3.10 streams, and the C++ TANK with a
+stand-in for Consul.
 
 Processor time and failover are solid, rates and medians good to a fifth, p99 to a factor of two.
 """
@@ -56,15 +57,15 @@ LATENCY_P99 = {
     1_000: Peers({"NATS": 1.8, "RabbitMQ": 6.6, "Kafka": 13}, "ms", 1),
     10_000: Peers({"NATS": 5.9, "Kafka": 38, "RabbitMQ": 575}, "ms", 1),
 }
-"""By messages a second, of 100 bytes. Of Kafka the better of two settings of its linger, figure by figure."""
+"""By messages a second, of 100 bytes. Kafka's figures are each the better of two settings of its linger."""
 KILLED_S = Peers(
     {"Kafka, session 2 s": 2.4, "RabbitMQ": 5.25, "NATS": 5.9, "Kafka": 8.7, "C++ TANK": 11.4}, "s", 1
 )
 """From `kill -9` of the leader to the next acknowledged write, at 200 a second: medians of 4 or 5 runs, and
 one run of the C++ TANK."""
 LOST = Peers({"Kafka": 0, "NATS": 0, "RabbitMQ": 0}, "", 0)
-"""Acknowledged before a kill, and gone after it."""
+"""Messages acknowledged before a kill, and lost after it."""
 OUT_OF_ORDER = Peers({"Kafka": 0, "RabbitMQ": 0, "NATS": 3_164}, "", 0)
 IDLE_MIB = Peers({"NATS": 87, "RabbitMQ": 134, "Kafka": 433}, "MiB", 0)
 AFTER_MIB = Peers({"NATS": 63, "RabbitMQ": 131, "Kafka": 1_186}, "MiB", 0)
-"""Of a node, which has broker and controller in one process: before the runs, and after them."""
+"""Memory of a node, with broker and controller in one process: before the runs, and after them."""

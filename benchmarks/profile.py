@@ -1,9 +1,10 @@
-"""Where the processor time of a request goes, beside C: `perf` looks at the broker while a load runs.
+"""Where the processor time of a request goes, beside C: `perf` samples the broker while a load runs.
 
-    python -m benchmarks.profile CASE [--kernel pure|compiled|both] [--seconds S] [--markdown] [--functions N]
+python -m benchmarks.profile CASE [--kernel pure|compiled|both] [--seconds S] [--markdown] [--functions N]
 
-CASE is the name of a load as `python -m benchmarks.broker --list` tells it. Linux's `perf` must be installed
-and allowed to look into the kernel. Times are those of the load generator, shared out by samples.
+CASE is the name of a load, as `python -m benchmarks.broker --list` prints it. Linux's `perf` must be
+installed, and allowed to sample the kernel. The time of a request is the load generator's figure, divided by
+the samples.
 """
 
 import argparse
@@ -51,7 +52,7 @@ class Profile:
     functions: Counter[str] = field(default_factory=Counter)
 
     def us(self, samples: int) -> float:
-        """Microseconds a request that so many samples stand for."""
+        """The microseconds of a request that this many samples stand for."""
         return self.load.server_us * samples / self.groups.total()
 
 
@@ -76,7 +77,7 @@ def chains(text: str) -> Iterator[list[Frame]]:
 
 
 def group_of(chain: Iterable[Frame]) -> str:
-    """What the time of a sample was spent on."""
+    """The group of functions in which a sample was taken."""
     frames = list(chain)
     for frame in reversed(frames):
         found = SYSCALL.match(frame.symbol)
@@ -97,7 +98,7 @@ def group_of(chain: Iterable[Frame]) -> str:
 
 
 def take(case: Case, server: Server, seconds: float) -> Profile:
-    """Runs the load against a fresh broker and looks at it meanwhile."""
+    """Runs the load against a new broker, and samples it meanwhile."""
     more = case.ceiling if server.kernel is None else ()
     with running(server, *more) as broker, tempfile.TemporaryDirectory(prefix="tank-perf-") as folder:
         if case.fill:
@@ -123,7 +124,7 @@ def take(case: Case, server: Server, seconds: float) -> Profile:
 
 
 def show_groups(case: Case, profiles: dict[str, Profile], *, markdown: bool) -> None:
-    """Microseconds a request by what they went to; a column for each broker."""
+    """Prints the microseconds of a request by group, with a column for each broker."""
     everything: Counter[str] = Counter()
     for profile in profiles.values():
         everything.update(profile.groups)
@@ -136,7 +137,7 @@ def show_groups(case: Case, profiles: dict[str, Profile], *, markdown: bool) -> 
 
 
 def show_functions(name: str, profile: Profile, most: int, *, markdown: bool) -> None:
-    """The functions in which most of the time went by."""
+    """Prints the functions with most of the time."""
     lines = [
         [function, f"{profile.us(samples):.2f}", f"{100 * samples / profile.functions.total():.1f}"]
         for function, samples in profile.functions.most_common(most)
@@ -153,7 +154,9 @@ def main() -> None:
     parser.add_argument("case", metavar="CASE", choices=[case.name for case in cases()])
     parser.add_argument("--kernel", choices=[*Kernel, "both"], default="both")
     parser.add_argument("--seconds", type=float, default=1.5)
-    parser.add_argument("--functions", type=int, default=0, metavar="N", help="and the N dearest functions")
+    parser.add_argument(
+        "--functions", type=int, default=0, metavar="N", help="also the N most expensive functions"
+    )
     parser.add_argument("--markdown", action="store_true", help="print Markdown")
     given = parser.parse_args()
     if shutil.which("perf") is None:

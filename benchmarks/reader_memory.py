@@ -1,9 +1,9 @@
-"""By how much a task of Spark's source grows while it reads a partition to its end.
+"""How much the memory of a task of Spark's source grows while it reads a partition to its end.
 
-    python -m benchmarks.reader_memory HOST:PORT TOPIC
+python -m benchmarks.reader_memory HOST:PORT TOPIC
 
-The reader alone, in this process, without Spark's JVM. Prints the rows, the largest batch and by how much the
-peak of the process grew after the first batches, in KiB: it holds a chunk and a batch, however much it reads.
+The reader runs in this process, without Spark's JVM. Prints the number of rows, the size of the largest
+batch, and the growth of the process's peak memory after the first batches, in KiB.
 """
 
 import sys

@@ -1,11 +1,12 @@
 """What three replicas cost: processor time of all servers a message, messages a second, latency, memory.
 
-    python -m benchmarks.replicated [--rounds N] [--seconds S] [--kernel pure|compiled|both] [--quick]
+python -m benchmarks.replicated [--rounds N] [--seconds S] [--kernel pure|compiled|both] [--quick]
                                     [--markdown] [--rows]
 
-Three controllers and three brokers, topics of three replicas, every write acknowledged by all in sync, beside
-a single broker (`tank serve`, one replica) under the same load in turn. The load generator speaks to the
-leader; a run after which a replica is out of sync counts as failed. The others' figures are in `peers`.
+Three controllers and three brokers with topics of three replicas, where all in-sync replicas acknowledge each
+write, run in turn with a single broker (`tank serve`, one replica) under the same load. The load generator
+connects to the leader; a run after which a replica is out of sync has failed. `peers` has the figures of
+other systems.
 """
 
 import argparse
@@ -32,10 +33,10 @@ MOST_WRITTEN_MIB = 1024
 SETTLE_S = 3.0
 REPLICAS = 3
 SEGMENTS = {"log.segment.bytes": "67108864", "retention.segments.count": "2"}
-"""So that long runs don't fill the disk."""
+"""Small and few segments, so that long runs don't fill the disk."""
 TIMES_KAFKA = 3
 BUSY = 0.1
-"""Processors that others may take in a run: with more the title says so."""
+"""How many processors other processes may take in a run before the title says so."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -88,15 +89,15 @@ class Bench:
         self.cluster, self.client, self.single, self.display = cluster, client, single, display
         self.rounds, self.seconds = rounds, seconds
         self.loads: list[Load] = []
-        """Of the cluster, all of them."""
+        """All loads that ran on the cluster."""
         self._topics = 0
 
     def rows(self) -> Iterator[Row]:
-        """All measurements; one that fails has a row that says so, and the others go on."""
+        """All measurements; a failed one gets a row that says so, and the others go on."""
         yield from self._memory("idle", 80, 60, peers.IDLE_MIB)
         for throughput in THROUGHPUT:
             try:
-                yield from self._throughput(throughput)
+                yield from self.of_throughput(throughput)
             except (ClusterFailed, LoadFailed, TankError) as failure:
                 yield self._failed(f"produce {throughput.name}", failure)
         for latency in LATENCIES:
@@ -111,17 +112,17 @@ class Bench:
         return Row(name, "failed", reached=Reached.NO, kernel=self.cluster.kernel)
 
     def _on_cluster(self, load: str, flush: str) -> tuple[Load, float]:
-        """One run on a topic of its own, led by whom the controllers chose; the processor time is that of all
-        brokers and controllers, as the others' nodes have both in them. With it the controllers' share of it.
+        """Runs a load on a new topic. Returns its figures, with the processor time of all brokers and
+        controllers (other systems' nodes do the work of both), and the controllers' share of that time.
 
         Raises:
-            LoadFailed: a replica fell behind, so that it was not written three times.
+            LoadFailed: a replica fell out of sync, so that messages were not stored three times.
         """
         self._topics += 1
         topic = f"run-{self._topics}"
         self.client.admin.create_topic(topic, 1, REPLICAS, {"flush": flush, **SEGMENTS})
         with self.client.producer() as producer:
-            producer.send(topic, b"x").result()  # now its leader knows of it, too
+            producer.send(topic, b"x").result()  # then the topic's leader knows it, too
         leader = self.cluster.leader(self.client, topic)
         brokers, controllers = self.cluster.brokers, self.cluster.processes("controller")
         pids = ",".join(str(server.pid) for server in (*brokers, *controllers))
@@ -152,7 +153,8 @@ class Bench:
     def _times(self) -> str:
         return f"-w {WARM_UP_S} -T {self.seconds} -L {MOST_WRITTEN_MIB}"
 
-    def _throughput(self, case: Throughput) -> Iterator[Row]:
+    def of_throughput(self, case: Throughput) -> Iterator[Row]:
+        """Measures one case of throughput, and yields its rows."""
         self.display.begin(f"produce {case.name}")
         pairs, shares = [], []
         for number in range(self.rounds):
@@ -203,7 +205,7 @@ class Bench:
         self, name: str, values: Sequence[float], digits: int, unit: str, most: float | None = None,
         others: Peers | None = None,
     ) -> Row:  # fmt: skip
-        """With a bar that is not to be passed, if there is one."""
+        """A row whose bar, if any, is an upper limit."""
         row = Row(
             name, f"{spread(values, digits)} {unit}", f"≤ {most:g} {unit}" if most else "",
             Reached.of(value <= most for value in values) if most else None, self.cluster.kernel,
@@ -232,7 +234,7 @@ def _cpu_s(processes: Sequence[Process]) -> float:
 
 
 def how(loads: Sequence[Load], rounds: int, seconds: float) -> str:
-    """How it was measured, and what others took of the machine meanwhile."""
+    """The description of the measurement, with the processors that other processes took meanwhile."""
     told = (
         f"{rounds} rounds of {seconds:g} s in turn with a single broker, 8 connections of 64 requests each; "
         "the others, at another time, with one pipelined producer"

@@ -1,4 +1,4 @@
-"""The brokers that are measured: how each is started, on a free port and an empty data folder."""
+"""Starts the brokers to measure, each on a free port with an empty data folder."""
 
 import os
 import shlex
@@ -20,11 +20,11 @@ START_TIMEOUT_S = 20.0
 
 
 class NotListening(Exception):
-    """A broker did not start; what it printed is in the message."""
+    """A broker did not start; the message has its output."""
 
 
 class Kernel(StrEnum):
-    """Which form of the hot places a process of ours uses; what the variable TANK_KERNEL says."""
+    """Whether a process uses the compiled kernel or plain Python: the value of TANK_KERNEL."""
 
     COMPILED = "compiled"
     PURE = "pure"
@@ -37,7 +37,7 @@ class Server:
     name: str
     command: str
     kernel: Kernel | None = None
-    """None for what has no kernel: the ceiling, or somebody else's broker."""
+    """None for a broker without our kernel: the one in C, or one given by --server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Running:
         return self._status("VmRSS")
 
     def most_resident_bytes(self) -> int:
-        """The most there was at any time."""
+        """The greatest resident memory at any time."""
         return self._status("VmHWM")
 
     def _status(self, name: str) -> int:
@@ -63,7 +63,8 @@ class Running:
 
 
 def ceiling() -> Server:
-    """The least a broker can do; it keeps about 128 MiB of each file, as small segments do with ours."""
+    """The broker in C, which does as little as a broker can. It keeps about 128 MiB of each file, like our
+    small segments."""
     return Server("C", f"{shlex.quote(str(CEILING))} --keep 128 -p {{port}} -d {{dir}}")
 
 
@@ -77,10 +78,10 @@ def ours(kernel: Kernel) -> Server:
 
 
 def kernels(wanted: str = "both") -> list[Kernel]:
-    """Those of the wanted kernels that are there: a compiled one may not have been built.
+    """The wanted kernels that exist: the compiled one may not have been built.
 
     Raises:
-        SystemExit: just the compiled one is wanted, and it isn't there.
+        SystemExit: only the compiled one is wanted, and it doesn't exist.
     """
     names = list(Kernel) if wanted == "both" else [Kernel(wanted)]
     if Kernel.COMPILED in names and not _is_compiled():
@@ -103,20 +104,20 @@ def _is_compiled() -> bool:
 
 
 def environment(kernel: Kernel | None) -> dict[str, str]:
-    """Of a process that shall use this kernel."""
+    """The environment of a process that shall use this kernel."""
     return {**os.environ, "TANK_KERNEL": kernel} if kernel else dict(os.environ)
 
 
 @contextmanager
 def running(server: Server, *more: str, folder: str | None = None) -> Iterator[Running]:
-    """The server as a process of its own on an empty folder; killed and swept away at the end.
+    """Yields the server as a process with an empty folder; kills it, and removes the folder, at the end.
 
     Args:
         more: further arguments of its command.
         folder: where its data folder is made (the system's temporary folder).
 
     Raises:
-        NotListening: it ended, or it takes too long.
+        NotListening: the process ended, or took too long to start.
     """
     place = Path(tempfile.mkdtemp(prefix="tank-bench-", dir=folder))
     output = place / "output"

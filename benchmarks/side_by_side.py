@@ -1,7 +1,8 @@
-"""Brokers in turn under the same loads: A B C, B C A, C A B …, and what comes out of it.
+"""Runs brokers in turn under the same loads (A B C, B C A, C A B, …), and compares their figures.
 
-A shared machine is faster and slower from minute to minute: only figures of one interleaved run compare, and
-ratios are taken round by round. The server's processor time per request is steadier than anything else.
+A shared machine's speed changes from minute to minute, so only figures of one interleaved run can be
+compared, and ratios are computed for each round. The server's processor time per request is the steadiest
+figure.
 """
 
 import json
@@ -20,7 +21,7 @@ from benchmarks.table import Reached, Row, spread
 
 WARM_UP_S = 0.4
 MOST_WRITTEN_MIB = 8192
-# In processors: from here on a figure is told with a warning.
+# In processors: above this, a figure gets a warning.
 GENERATOR_BUSY = 0.95
 OTHER_CPU = 0.3
 STOLEN_CPU = 0.1
@@ -28,7 +29,7 @@ STOLEN_CPU = 0.1
 
 @dataclass(slots=True)
 class Results:
-    """Loads by case, server and round. What failed is missing here and told in `failures`."""
+    """Loads by case, server and round. Failed runs are missing here, and described in `failures`."""
 
     loads: dict[tuple[str, str], dict[int, Load]] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
@@ -37,7 +38,7 @@ class Results:
         return self.loads.get((case, server), {})
 
     def pairs(self, case: str, server: str, other: str) -> Iterator[tuple[Load, Load]]:
-        """Of the rounds in which both ran."""
+        """The loads of both servers, for each round in which both ran."""
         ours, theirs = self.of(case, server), self.of(case, other)
         for number in ours.keys() & theirs.keys():
             yield ours[number], theirs[number]
@@ -45,7 +46,7 @@ class Results:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """How long and how often."""
+    """The duration and number of runs."""
 
     rounds: int
     seconds: float
@@ -55,14 +56,14 @@ class Run:
 
 
 def run_in_turn(cases: Sequence[Case], servers: Sequence[Server], run: Run) -> Results:
-    """All cases, `rounds` times, each on all servers in turn; on a terminal with a progress bar."""
+    """Runs all cases `rounds` times, each on all servers in turn; shows a progress bar on a terminal."""
     results = Results()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("", total=run.rounds * len(cases) * len(servers))
         for number in range(run.rounds):
             for case in cases:
-                # Rotated, for who comes first after a pause finds colder memory.
+                # Rotated, because the first server after a pause finds colder caches.
                 first = number % len(servers)
                 for server in (*servers[first:], *servers[:first]):
                     progress.update(task, description=f"{case.name}: {server.name}")
@@ -91,8 +92,8 @@ def _run_one(case: Case, server: Server, number: int, run: Run, results: Results
 
 
 def judge(case: Case, server: Server, bar: Bar, results: Results) -> Row:
-    """Whether the rounds reach the bar; against C: their ratios or differences."""
-    assert server.kernel is not None, "somebody else's broker has no bar"
+    """Compares the rounds, or their ratios to C or differences from C, with the bar."""
+    assert server.kernel is not None, "only our own brokers have bars"
     name = f"{case.name}: {bar.measure.title}"
     measure = bar.measure
     pairs = [(measure.of(a), measure.of(b)) for a, b in results.pairs(case.name, server.name, "C")]
@@ -137,7 +138,7 @@ FIGURE_HEADS = (
 
 
 def figures(cases: Sequence[Case], servers: Sequence[Server], results: Results) -> list[list[str]]:
-    """All of what was measured, medians: a line for each load and server, as FIGURE_HEADS says."""
+    """The medians of all figures: a line for each load and server, with the columns of FIGURE_HEADS."""
     lines = []
     for case in cases:
         for server in servers:
@@ -161,7 +162,7 @@ def figures(cases: Sequence[Case], servers: Sequence[Server], results: Results) 
 
 
 def notes(results: Results) -> list[str]:
-    """What makes some of the figures say less than they seem to."""
+    """Warnings about figures that a busy generator or machine has changed."""
     found = []
     for (case, server), loads in results.loads.items():
         if statistics.median([load.client_cpu for load in loads.values()]) > GENERATOR_BUSY:

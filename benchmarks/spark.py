@@ -1,10 +1,10 @@
 """How many rows a second PySpark reads from and writes to a broker: `python -m benchmarks.spark --help`.
 
 Everything runs on this machine: one Spark session in local mode on two cores, which both kernels' sources
-share, and a broker for each kernel. Beside each read runs the same job over an in-memory source, which yields
-the very same Arrow batches out of mapped files, and beside each write a sink that drops its rows: what that
-takes is Spark's. Runs are taken in turn, the first of each, which warms Java up, is not counted, and the
-figure is the median of the others. Values are random bytes of one length: compression does not flatter.
+share, and a broker for each kernel. In turn with each read the same job runs over an in-memory source, which
+yields the same Arrow batches from mapped files, and in turn with each write a sink that drops its rows: their
+time is Spark's own. The first run of each, which warms Java up, doesn't count, and the figure is the median
+of the others. Values are random bytes of one length, which don't compress.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from benchmarks.servers import Kernel, kernels
 from benchmarks.spark_jobs import MEMORY, PARTITIONS, WORK, Bench, fill, keep_batches, session, start
 from benchmarks.table import Reached, Row, dump, machine, show, spread
 
-# Rows of 100 bytes; of larger ones a third as many: enough that what a job costs by itself does not rule.
-# Sinks write a third of what is read; of JSON there is a quarter.
+# Rows of 100 bytes; a third as many larger ones. They are enough that the fixed cost of a job is small. Sinks
+# write a third of these rows, and there are a quarter as many rows of JSON.
 MESSAGES = 3_000_000
 QUICK_MESSAGES = 1_200_000
 SINK_SHARE = 3
@@ -50,7 +50,7 @@ TIMES_KAFKA = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What is measured."""
+    """One measured job."""
 
     work: str
     value_bytes: int
@@ -61,12 +61,12 @@ class Job:
         return f"{self.work}, {self.value_bytes} B"
 
     def sources(self, names: Sequence[Kernel]) -> list[str]:
-        """Who runs it in turn."""
+        """The sources, or sinks, that run the job in turn."""
         return [*names] if self.work in JSON else [*names, MEMORY]
 
 
 def main() -> None:
-    # As an exception: the brokers and Spark end with it.
+    # SIGTERM becomes an exception, so that the brokers and Spark are stopped.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     given = _parser().parse_args()
     names = kernels(given.kernel)
@@ -129,7 +129,7 @@ def wanted(given: argparse.Namespace) -> list[Job]:
 def prepare(
     folder: Path, jobs: Sequence[Job], names: Sequence[Kernel], stack: ExitStack, display: Display
 ) -> Bench:
-    """Spark, brokers and what the jobs read. All of it ends with the stack."""
+    """Starts Spark and brokers, and makes the jobs' inputs. The stack stops and removes all."""
     sizes = {
         job.value_bytes: job.rows * (SINK_SHARE if job.work in SINKS else 1)
         for job in reversed(jobs)
@@ -155,7 +155,7 @@ def measure(job: Job, names: Sequence[Kernel], runs: int, bench: Bench, display:
     taken: dict[str, list[float]] = {source: [] for source in job.sources(names)}
     turns = list(taken)
     for run in range(runs + 1):
-        # Another one begins each time: the first after a pause meets colder memory.
+        # Rotated, because the first source after a pause finds colder caches.
         for source in turns[run % len(turns) :] + turns[: run % len(turns)]:
             began = time.perf_counter()
             WORK[job.work](bench, source, job.value_bytes)
@@ -167,7 +167,7 @@ def measure(job: Job, names: Sequence[Kernel], runs: int, bench: Bench, display:
 
 
 def _row(job: Job, name: Kernel, ours: list[float], memory: list[float]) -> Row:
-    """Judged run by run; the ratios are those of runs of the same round."""
+    """The row of a job. Each run is compared with the bars; ratios are of runs of the same round."""
     kafka = KAFKA.get((job.work.partition(",")[0], job.value_bytes))
     ratios = [one / other for one, other in zip(ours, memory, strict=False)]
     bars: list[tuple[str, Reached]] = []

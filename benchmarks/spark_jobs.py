@@ -1,7 +1,7 @@
-"""What `benchmarks.spark` runs: one Spark session, a broker for each kernel, the sources, the jobs.
+"""The jobs of `benchmarks.spark`: one Spark session, a broker for each kernel, the sources and sinks.
 
-The kernel is chosen where `tank_protos` is imported, and that is in Spark's Python workers: the data source
-of each kernel is registered with an environment of its own, which Spark gives to the workers that serve it.
+Spark's Python workers import `tank_protos`, which chooses the kernel: so each kernel's data source is
+registered with an environment of its own, which Spark gives to its workers.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ if TYPE_CHECKING:
 
 MEMORY = "memory"
 PARTITIONS = 4
-# A bundle of about what the sink and the client write: 512 KiB.
+# About the size of the bundles that the sink and the client write.
 BUNDLE_BYTES = 512 * 1024
-# A topic that is written again and again uses the same memory and disk again: see docs/performance.md, Traps.
+# With small segments a topic that is written again and again reuses memory and disk: see docs/performance.md,
+# Traps.
 SMALL_SEGMENTS = {"log.segment.bytes": str(64 << 20), "retention.segments.count": "2"}
 JSON_BUNDLE = 5000
 JSON_VALUE = (
@@ -110,9 +111,8 @@ class DroppingWriter(DataSourceArrowWriter):  # type: ignore[misc]
 
 
 class MemorySource(DataSource):  # type: ignore[misc]
-    """The same batches as the topic gives, made before and mapped into memory; as a sink it drops its rows.
-    What Spark itself costs.
-    """
+    """A source of the topic's batches, made before and mapped into memory, and a sink that drops its rows:
+    they measure Spark itself."""
 
     @classmethod
     def name(cls) -> str:
@@ -130,12 +130,12 @@ class MemorySource(DataSource):  # type: ignore[misc]
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """Where everything is. A source is MEMORY or the name of a kernel."""
+    """The session, folders and addresses. A source is MEMORY or the name of a kernel."""
 
     spark: SparkSession
     folder: Path
     rows: dict[int, int]
-    """By the size of their values, in bytes."""
+    """The number of rows, by the size of their values in bytes."""
     servers: dict[str, str] = field(default_factory=dict)
     """The address of each kernel's broker."""
 
@@ -178,7 +178,7 @@ def parquet(bench: Bench, source: str, value_bytes: int) -> None:
 
 
 def sink(flush: str) -> Callable[[Bench, str, int], None]:
-    """Values out of Parquet files into a topic that acknowledges by `flush`."""
+    """Makes the job that writes values from Parquet files to a topic with this `flush`."""
 
     def write(bench: Bench, source: str, value_bytes: int) -> None:
         rows = bench.spark.read.parquet(str(bench.values(value_bytes)))
@@ -211,7 +211,7 @@ WORK: dict[str, Callable[[Bench, str, int], None]] = {
 
 
 def session(folder: Path) -> SparkSession:
-    """Spark on two cores, which keeps all its files in the folder."""
+    """A Spark session on two cores, with all its files in the folder."""
     from pyspark.sql import SparkSession
 
     from pyspark_tank.java_home import use_java
@@ -226,7 +226,7 @@ def session(folder: Path) -> SparkSession:
 
 
 def start(bench: Bench, names: Sequence[Kernel], stack: ExitStack) -> None:
-    """A broker for each of the kernels, and its source registered."""
+    """Starts a broker for each of the kernels, and registers its source."""
     environment: dict[str, str] = bench.spark.sparkContext.environment
     for source in (CompiledTank, PureTank):
         if source.KERNEL not in names:
@@ -239,8 +239,8 @@ def start(bench: Bench, names: Sequence[Kernel], stack: ExitStack) -> None:
 
 
 def fill(bench: Bench, json_rows: int) -> Iterator[str]:
-    """Topics of random values, which no compression makes smaller, and one of JSON objects; the same on all
-    brokers. Says what comes next.
+    """Fills topics with random values, which don't compress, and one with JSON objects, the same on all
+    brokers. Yields the name of each next step.
     """
     from tank_client.sync import Client
     from tank_protos.bundle import Codec, encode
@@ -277,8 +277,8 @@ def fill(bench: Bench, json_rows: int) -> Iterator[str]:
 
 
 def keep_batches(bench: Bench, value_bytes: int, written: int) -> None:
-    """What the tank source gives to Spark, batch by batch, into files; and of the values so many as are
-    written, as Parquet for the sinks.
+    """Writes the batches of the tank source to files; and `written` of the values to Parquet files, for the
+    sinks.
     """
     from pyspark.sql.types import StructType
 

@@ -1,6 +1,7 @@
-"""The table that all benchmarks print: what was measured, beside what, the bar, and whether it is reached.
+"""The table that all benchmarks print: each figure, the reference beside it, the bar, and whether it is
+reached.
 
-A figure below its bar is no error: it is printed, and the exit code stays 0.
+A figure that doesn't reach its bar is no error: the exit code stays 0.
 """
 
 import json
@@ -34,7 +35,7 @@ class Reached(StrEnum):
 
     @classmethod
     def of(cls, runs: Iterable[bool]) -> "Reached":
-        """Of what each single run says; without any it is NO."""
+        """The value for these runs, each of which reaches the bar or not; NO without any run."""
         said = list(runs)
         if not any(said):
             return cls.NO
@@ -44,32 +45,32 @@ class Reached(StrEnum):
 
     @classmethod
     def all(cls, bars: Iterable["Reached"]) -> "Reached":
-        """Of several bars of one figure: as good as the worst of them."""
+        """The value for several bars of one figure: the worst of them."""
         return max(bars, key=list(cls).index)
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One figure. All of it is text for people but `reached`; "" leaves a cell empty."""
+    """One figure. All fields but `reached` and `values` are text for people; "" leaves a cell empty."""
 
     name: str
-    """What was measured: "publish 100 B, send_many"."""
+    """The name of the measurement: "publish 100 B, send_many"."""
     figure: str
-    """The median with its unit, and the least and the most of the runs: "3.4 (3.3–3.6) M/s"."""
+    """The median with its unit, and the least and the greatest of the runs: "3.4 (3.3–3.6) M/s"."""
     bar: str = ""
-    """What it shall reach: "≥ 3 M/s"."""
+    """The bar: "≥ 3 M/s"."""
     reached: Reached | None = None
-    """None when there is no bar."""
+    """None without a bar."""
     kernel: str = ""
-    """"compiled" or "pure"; "" where that makes no difference."""
+    """"compiled" or "pure"; "": it makes no difference."""
     beside: str = ""
-    """The same of what ran in turn with it."""
+    """The figure of the reference that ran in turn."""
     ratio: str = ""
-    """One to the other, of the same rounds: "1.48 × (1.41–1.52)"."""
+    """The ratio of the two, in the same rounds: "1.48 × (1.41–1.52)"."""
     recorded: str = ""
-    """What another system did, measured at another time."""
+    """Another system's figure, measured at another time."""
     values: tuple[float, ...] = ()
-    """Every run's, in the figure's unit, for programs that read the JSON: the tables don't show it."""
+    """The figure of every run, for programs that read the JSON; the tables don't show it."""
 
 
 HEADS = {
@@ -80,7 +81,7 @@ RIGHT = {"figure", "beside", "ratio", "bar", "recorded"}
 
 
 def spread(values: Sequence[float], digits: int) -> str:
-    """The median, and the least and the most in brackets when there are several."""
+    """The median, and in brackets the least and the greatest, if there are several values."""
     middle = f"{statistics.median(values):,.{digits}f}"
     if len(values) < 2:
         return middle
@@ -88,7 +89,7 @@ def spread(values: Sequence[float], digits: int) -> str:
 
 
 def machine() -> str:
-    """What a figure counts for: "Linux 6.1, 2 × AMD EPYC, CPython 3.11.7, 2026-11-21, commit 1a2b3c4"."""
+    """The machine and the code: "Linux 6.1, 2 × AMD EPYC, CPython 3.11.7, 2026-11-21, commit 1a2b3c4"."""
     model = next(
         (
             line.partition(":")[2].strip()
@@ -103,7 +104,7 @@ def machine() -> str:
 
 
 def commit() -> str:
-    """ ", commit 1a2b3c4-dirty": the code that was measured, as far as this is a checkout of it."""
+    """The measured commit, ", commit 1a2b3c4-dirty"; empty if this is no checkout."""
     asked = subprocess.run(
         ["git", "describe", "--always", "--dirty"],
         cwd=Path(__file__).parent, capture_output=True, text=True, check=False,
@@ -159,7 +160,7 @@ def show_cells(
 
 
 def show_in_short(title: str, rows: Sequence[Row], heads: dict[str, str] | None = None) -> None:
-    """Prints the rows that have a bar as Markdown: medians alone, the kernels beside each other."""
+    """Prints the rows with a bar as Markdown: only medians, the kernels beside each other."""
     barred = [row for row in rows if row.reached is not None]
     kernels = list(dict.fromkeys(row.kernel for row in barred))
     lines = []
@@ -186,7 +187,7 @@ def _in_short(row: Row) -> str:
 
 
 def _median(text: str) -> str:
-    """What `spread` made, without the least and the most."""
+    """The text of `spread` without the least and the greatest."""
     return re.sub(r" \([\d,.–-]+\)", "", text)
 
 
@@ -200,7 +201,7 @@ def dump(rows: Iterable[Row], how: str = "") -> None:
 
 
 def load(text: str) -> tuple[str, list[Row]]:
-    """What `dump` printed: how it was measured, and the rows.
+    """Reads the output of `dump`: the description of the measurement, and the rows.
 
     Raises:
         ValueError, TypeError, KeyError: something else printed it.

@@ -9,8 +9,9 @@ from hypothesis import HealthCheck, settings
 
 from tank_node import kernel as node_kernel
 from tank_node.version import kernel_name
-from tests.support import examples, kernels, left_behind
+from tests.support import examples, kernels
 from tests.support.patience import patient
+from tests.support.processes import left_behind
 
 # No test is judged by the clock: the machine may be busy with something else.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])

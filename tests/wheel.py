@@ -104,6 +104,9 @@ def use(server: Path, client: Path, folder: Path, kernel: str) -> None:
         assert "serve" in run(programs, "tank", "--help")
         decoded = run(programs, "tank-protos", "decode", "0300000000")
         assert '"message": "Ping"' in decoded, decoded
+        kafka = ("--protocol", "kafka", "--message", "HeartbeatResponse", "--version", "0", "001b")
+        decoded = run(programs, "tank-protos", "decode", *kafka)
+        assert '"ErrorCode": 27' in decoded, decoded
         said = run(programs, "tank", "--version")
         assert f"({kernel} kernel)" in said, said
     port_file = folder / "serve.output"

@@ -159,9 +159,12 @@ static size_t walk(struct conn *c, const uint8_t *p, size_t n, uint64_t now)
         uint64_t first = h.flags & SPARSE ? h.first : c->expected,
                  last = h.flags & SPARSE ? h.last : first + h.messages - 1;
         uint64_t passed = first < c->next ? c->next - first : 0;
-        if (first < c->expected || passed > h.messages)
-            die("partition %d: a bundle that starts at %llu where %llu was due", c->partition, (ull)first,
+        if (first < c->expected)
+            die("partition %d: a bundle that starts at %llu where %llu was expected", c->partition, (ull)first,
                 (ull)c->expected);
+        if (passed > h.messages)
+            die("partition %d: %u messages that start at %llu, all read before: %llu was asked for", c->partition,
+                h.messages, (ull)first, (ull)c->next);
         if (last > c->high_water) above_high_water += last - c->high_water;
         if (look) check_messages(c, &h, set, p + size, passed, now);
         t->messages += h.messages - passed;

@@ -7,7 +7,7 @@
  *
  *   --raw          append the bundles, nothing else
  *   (default)      and a 64-byte index record per bundle, with a CRC-32C of bundle and record
- *   --fsync group  and fdatasync in a thread before answering: one sync serves everybody who waits
+ *   --fsync group  and fdatasync in a thread before answering: one sync serves all waiting requests
  */
 #include "ceil_conn.h"
 
@@ -176,7 +176,7 @@ static const char *help =
     "  -p, --port N          listen on 127.0.0.1:N (11011)\n"
     "  -d, --dir PATH        where the logs go; those of the same name are overwritten (tankceil-data)\n"
     "      --raw             append bundles only: no index record, no CRC\n"
-    "      --fsync group     answer after fdatasync: one in a thread serves everybody who waits\n"
+    "      --fsync group     answer after fdatasync: one in a thread serves all waiting requests\n"
     "      --ahead MIB       of disk space allocated ahead of each file's end, at most (64; 0: none)\n"
     "      --keep MIB        of each file about; what is older is given back (0: everything is kept)\n"
     "      --sndbuf BYTES    SO_SNDBUF of the connections (131072; 0: the system's)\n";

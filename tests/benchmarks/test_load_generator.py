@@ -2,18 +2,20 @@
 wrote, and it notices a broker that lies."""
 
 import json
+import struct
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from benchmarks.load_generator import LOAD, LoadFailed, build, missing_tool, run_load
+from benchmarks.load_generator import LOAD, ROOT, LoadFailed, build, missing_tool, run_load
 from benchmarks.servers import Kernel, Running, Server, ceiling, ours, running
 from tests.support import kernels
-from tests.support.lying_proxy import Lie, lying_proxy
 from tests.support.patience import patient
+from tests.support.processes.lying_proxy import Lie, lying_proxy
 
 pytestmark = [
     pytest.mark.integration,
@@ -46,6 +48,7 @@ PRODUCE, CONSUME = 1, 2
 # Of a Consume's answer for one partition: frame, length of the header, request, topics, name, partitions,
 # partition; then comes the error flag, then the first number.
 FLAG_AT = 5 + 4 + 4 + 1 + 1 + len(LIES_TOPIC) + 1 + 2
+FIRST_NUMBER = struct.Struct("<Q")
 LONGER_THAN_AN_EMPTY_ANSWER = 80
 MESSAGE_BYTES = 92
 
@@ -53,6 +56,20 @@ MESSAGE_BYTES = 92
 @pytest.fixture(scope="module", autouse=True)
 def built() -> None:
     build()
+
+
+AT_ONCE = 6
+BUILD_AND_RUN = (
+    "import subprocess, sys; from pathlib import Path; from benchmarks.load_generator import build;"
+    "into = Path(sys.argv[1]); build(into);"
+    "[subprocess.run([into / 'tankceil', '-h'], capture_output=True) for _ in range(200)]"
+)
+
+
+def test_processes_that_build_at_once_can_all_run_what_they_built(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", BUILD_AND_RUN, str(tmp_path)]
+    builders = [subprocess.Popen(command, cwd=ROOT) for _ in range(AT_ONCE)]
+    assert [builder.wait(patient(60.0)) for builder in builders] == [0] * AT_ONCE
 
 
 BROKERS = [
@@ -120,6 +137,20 @@ def altered(message: int, at: int, by: int) -> Lie:
     return lie
 
 
+def moved(by: int) -> Lie:
+    """Adds `by` to the first number of a Consume's answer, or makes it 0 where that falls below."""
+
+    def lie(frame: bytes) -> bytes:
+        if frame[0] != CONSUME or len(frame) < LONGER_THAN_AN_EMPTY_ANSWER:
+            return frame
+        (first,) = FIRST_NUMBER.unpack_from(frame, FLAG_AT + 1)
+        changed = bytearray(frame)
+        FIRST_NUMBER.pack_into(changed, FLAG_AT + 1, max(first + by, 0))
+        return bytes(changed)
+
+    return lie
+
+
 def repeated(frame: bytes) -> bytes:
     return frame * 2 if frame[0] == PRODUCE else frame
 
@@ -142,7 +173,8 @@ LIES: list[tuple[str, Lie, str]] = [
     ("a closed connection", ClosesLater(), "closed|reset|Broken pipe"),
     ("a flipped byte in a message", altered(CONSUME, -1, 1), "wrong content"),
     ("a message lost", altered(CONSUME, -MESSAGE_BYTES, 1), "was expected"),
-    ("a number that is skipped", altered(CONSUME, FLAG_AT + 1, 1), "gap"),
+    ("a number that is skipped", moved(1), "gap"),
+    ("numbers that were read before", moved(-100), "read before"),
     ("an error flag", altered(CONSUME, FLAG_AT, 0xFB), "error flag 0xfb"),
 ]
 

@@ -74,7 +74,7 @@ def test_controllers_count_for_the_bar_of_processor_time(monkeypatch: pytest.Mon
     monkeypatch.setattr(replicated, "run_load", run_load)
     world = cast(Any, Everything())
     bench = Bench(world, world, cast(Any, SimpleNamespace(port=2, pid=9)), 1, 1.0, world)
-    whole, controllers, *_ = bench._throughput(THROUGHPUT[0])
+    whole, controllers, *_ = bench.of_throughput(THROUGHPUT[0])
     assert asked == ["3,4,1,2", 9]
     assert (whole.name, whole.bar, whole.reached) == (
         "produce 100 B in bundles of 100: CPU of all servers a message", "≤ 0.3 µs", Reached.YES,

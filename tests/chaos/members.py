@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.chaos.network import Network
-from tests.support.ports import free_port
-from tests.support.readiness import facts_of, samples_of
+from tests.support.processes.ports import free_port
+from tests.support.processes.readiness import facts_of, samples_of
 
 CONTROLLER, BROKER = "controller", "broker"
 STOP_S = 40.0

@@ -6,7 +6,7 @@ import time
 from abc import abstractmethod
 
 from tests.chaos.record import Place, Recorder
-from tests.support.raw_client import RawConnection
+from tests.support.clients.raw_client import RawConnection
 
 ANSWER_TIMEOUT_S = 12.0
 """More than a broker waits for its replicas (8 s)."""

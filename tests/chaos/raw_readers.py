@@ -8,7 +8,7 @@ from tank_protos.generated.tank import ConsumePartition, ConsumeRequest, Consume
 from tests.chaos.raw_clients import Address, RawClient
 from tests.chaos.record import Place, Recorder
 from tests.chaos.values import name_of
-from tests.support.raw_client import RawConnection
+from tests.support.clients.raw_client import RawConnection
 
 FETCH_BYTES = 64 << 10
 WAIT_MS = 1_000

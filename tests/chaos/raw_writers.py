@@ -8,7 +8,7 @@ from tank_protos.generated.tank import ProducePartition, ProduceRequest, Produce
 from tests.chaos.raw_clients import Address, RawClient
 from tests.chaos.record import Fate, Place, Recorder
 from tests.chaos.values import content, named
-from tests.support.raw_client import RawConnection
+from tests.support.clients.raw_client import RawConnection
 
 NEWER = {ProduceError.OTHER_LEADER, ProduceError.NO_LEADER}
 """Errors that the old document (version 0) doesn't have."""

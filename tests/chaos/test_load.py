@@ -15,8 +15,8 @@ from tests.chaos.raw_readers import RawReader
 from tests.chaos.raw_writers import RawWriter
 from tests.chaos.record import Fate
 from tests.chaos.record import read as history_of
-from tests.support.scripted_broker import Fate as Served
-from tests.support.scripted_broker import Moment, ScriptedBroker
+from tests.support.clients.scripted_broker import Fate as Served
+from tests.support.clients.scripted_broker import Moment, ScriptedBroker
 from tests.support.waiting import comes, run
 
 RATE = 200.0

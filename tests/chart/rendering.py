@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from tank_node.app.config import OPTIONS, NodeConfig, load
 from tests.chart.helm import ROOT, find
 
 CHART = ROOT / "charts" / "tank"
@@ -95,3 +96,16 @@ def read_values(name: str) -> Object:
     """A values file of the chart."""
     values: Object = yaml.load((CHART / name).read_text(), yaml.CSafeLoader)
     return values
+
+
+def config_of_broker(objects: list[Object], ordinal: int) -> NodeConfig:
+    """As the process of that pod reads its options."""
+    data = by_key(objects)["ConfigMap", "tank-broker"]["data"]
+    pod_name = f"tank-broker-{ordinal}"
+    known = {option.variable for option in OPTIONS} | {"TANK_CONFIG"}
+    given = {
+        name: value.replace("$(POD_NAME)", pod_name)
+        for name, value in environment(objects, "broker").items()
+        if name in known - {"TANK_BROKER_ID"}
+    }
+    return load({}, given, lambda path: data[path.removeprefix("/etc/tank/")].encode())

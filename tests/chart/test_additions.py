@@ -108,7 +108,7 @@ def test_one_snapshot_for_several_volumes_is_refused() -> None:
     with pytest.raises(RefusedError, match="each pod has a volume of its own"):
         render({"broker": {"storage": {"dataSource": source}}})
     assert render({"broker": {"replicas": 1, "storage": {"dataSource": source}}})
-    with pytest.raises(RefusedError, match=r"broker\.storage\.emptyDir wants none"):
+    with pytest.raises(RefusedError, match=r"broker\.storage\.emptyDir there are none"):
         render({"broker": {"replicas": 1, "storage": {"dataSource": source, "emptyDir": True}}})
 
 
@@ -177,7 +177,7 @@ def test_single_alerts_are_left_out_and_an_unknown_one_is_refused() -> None:
         return {each["alert"] for each in group["rules"]}
 
     assert alerts() - alerts("TankDiskHangs", "TankLossyElection") == {"TankDiskHangs", "TankLossyElection"}
-    with pytest.raises(RefusedError, match=r'there is no alert "TankDiscHangs"; there are Tank'):
+    with pytest.raises(RefusedError, match=r'the unknown alert "TankDiscHangs": use names of Tank'):
         alerts("TankDiscHangs")
 
 

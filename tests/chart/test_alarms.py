@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.chart.rendering import by_key, render
-from tests.chart.test_monitoring import WATCHED, program
+from tests.chart.watched import WATCHED, program
 
 POD = 'namespace="data",pod="tank-controller-{}"'
 ALWAYS = "1x60"

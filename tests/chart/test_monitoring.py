@@ -1,9 +1,7 @@
 """The dashboard and the alerts: of metrics that there are, and in a language that Prometheus understands."""
 
 import json
-import os
 import re
-import shutil
 import signal
 import subprocess
 import time
@@ -13,17 +11,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
 import yaml
 
 from tests.chart import plain_monitoring
 from tests.chart.helm import ROOT
 from tests.chart.rendering import Object, by_key, render
-from tests.support.cluster import LocalCluster, running_cluster
-from tests.support.ports import free_port
+from tests.chart.watched import WATCHED, program
+from tests.support.processes.cluster import LocalCluster, running_cluster
+from tests.support.processes.ports import free_port
 
 OPERATIONS = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
-WATCHED = {"monitoring": {"rules": {"enabled": True}, "dashboard": {"enabled": True}}}
 JUDGED = 38
 """Queries of the dashboard whose metrics all have samples in a small cluster at work."""
 NAME = re.compile(r"\b(?:tank|process|kubelet)_[a-z_]+\b")
@@ -142,16 +139,6 @@ def test_the_dashboard_answers_its_questions_in_order() -> None:
 
 
 # --- on a real Prometheus ---
-
-
-def program(name: str) -> str:
-    """Prometheus' own, where it is installed."""
-    found = shutil.which(name, path=os.environ.get("PROMETHEUS_BIN")) or shutil.which(name)
-    if found is None:
-        pytest.skip(
-            f"there is no {name} here: apt-get install prometheus, or say its folder with PROMETHEUS_BIN"
-        )
-    return found
 
 
 def test_prometheus_takes_the_alerts(tmp_path: Path) -> None:

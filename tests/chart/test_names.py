@@ -104,7 +104,7 @@ def test_what_processes_and_rights_and_alerts_say_follows_the_names() -> None:
 
 
 def test_a_release_that_no_service_can_be_named_after_is_refused() -> None:
-    with pytest.raises(RefusedError, match="begins with a letter; fullnameOverride"):
+    with pytest.raises(RefusedError, match="begins with a letter: set fullnameOverride"):
         render(release="7tank")
     for name in ("Log", "7log", "-log"):
         with pytest.raises(RefusedError, match="/fullnameOverride"):

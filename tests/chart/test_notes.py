@@ -9,7 +9,7 @@ from tests.chart.combinations import COMBINATIONS
 from tests.chart.helm import ROOT
 from tests.chart.rendering import CHART, Object, by_key, render
 
-OPEN = "Whoever reaches the brokers can read, write and delete everything"
+OPEN = "every client that reaches the brokers can read, write and delete everything"
 
 
 @pytest.fixture

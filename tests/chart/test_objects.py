@@ -8,12 +8,13 @@ import pytest
 from tank_cli import started
 from tank_cli.shell.session import CONTROLLERS_VARIABLE, SERVERS_VARIABLE
 from tank_controller.__main__ import main as controller_command
-from tank_node.app.config import OPTIONS, NodeConfig, load
+from tank_node.app.config import OPTIONS
 from tests.chart.combinations import COMBINATIONS
 from tests.chart.rendering import (
     Object,
     RefusedError,
     by_key,
+    config_of_broker,
     container,
     environment,
     key_of,
@@ -29,19 +30,6 @@ KINDS = ("controller", "broker")
 def objects(request: pytest.FixtureRequest) -> list[Object]:
     """All that a combination renders."""
     return render(COMBINATIONS[request.param])
-
-
-def config_of_broker(objects: list[Object], ordinal: int) -> NodeConfig:
-    """As the process of that pod reads its options."""
-    data = by_key(objects)["ConfigMap", "tank-broker"]["data"]
-    pod_name = f"tank-broker-{ordinal}"
-    known = {option.variable for option in OPTIONS} | {"TANK_CONFIG"}
-    given = {
-        name: value.replace("$(POD_NAME)", pod_name)
-        for name, value in environment(objects, "broker").items()
-        if name in known - {"TANK_BROKER_ID"}
-    }
-    return load({}, given, lambda path: data[path.removeprefix("/etc/tank/")].encode())
 
 
 # --- names and labels ---

@@ -9,7 +9,7 @@ import yaml
 from tests.chart.combinations import COMBINATIONS, PEERS
 from tests.chart.helm import ROOT
 from tests.chart.rendering import CHART, Object, by_key, key_of, render
-from tests.chart.test_schemas import faults, supported
+from tests.chart.schemas_of_kubernetes import faults, supported
 
 EXAMPLES = sorted((CHART / "examples").glob("*.yaml"))
 OPEN = {"spark": {"networkPolicy": {"enabled": True}}}
@@ -104,7 +104,8 @@ def test_the_wheel_is_built_by_the_same_lines_for_both_images() -> None:
 
 def test_the_examples_find_the_release_tank_beside_them() -> None:
     rendered = by_key(render(COMBINATIONS["Spark"]))
-    (port,) = rendered["Service", "tank"]["spec"]["ports"]
+    port = rendered["Service", "tank"]["spec"]["ports"][0]
+    assert port["name"] == "tank"
     for words in [*map(words_of, JOBS), APPLICATION["spec"]["arguments"]]:
         assert option(words, "servers") == f"tank:{port['port']}"
     accounts = {pod_of(job).get("serviceAccountName") for job in JOBS} - {None}
@@ -168,7 +169,7 @@ def test_they_reach_brokers_that_are_closed_to_others() -> None:
     opened = by["NetworkPolicy", "tank-spark-to-brokers"]["spec"]
     assert opened["podSelector"] == by["NetworkPolicy", "tank-broker"]["spec"]["podSelector"]
     (rule,) = opened["ingress"]
-    assert rule["ports"] == [{"port": "tank", "protocol": "TCP"}]
+    assert rule["ports"] == [{"port": port, "protocol": "TCP"} for port in ("tank", "kafka")]
 
 
 @pytest.mark.parametrize(

@@ -185,7 +185,7 @@ def test_volumes_neither_come_nor_go_by_an_upgrade(
     wanted: bool, claims: int, upgraded: Callable[..., list[Object]]
 ) -> None:
     values = {kind: {"storage": {"emptyDir": wanted}} for kind in ("controller", "broker")}
-    with pytest.raises(RefusedError, match="install a cluster anew under another name"):
+    with pytest.raises(RefusedError, match="install another cluster under another name"):
         upgraded(values, replicas=3, claims=claims)
 
 
@@ -234,6 +234,7 @@ def test_another_version_of_the_chart_with_the_same_image_rolls_nobody(next_char
         ({"service": {"port": 7000}}, {"controller", "broker"}),
         ({"externalAccess": {"enabled": True, "host": "b-{n}.example.org"}}, {"broker"}),
         ({"rackFromNode": {"enabled": True}}, {"broker"}),
+        ({"kafka": {"enabled": False}}, {"broker"}),
         ({"controller": {"probes": {"readiness": {"failureThreshold": 3}}}}, {"controller"}),
         ({"broker": {"extraVolumes": [{"name": "more", "emptyDir": {}}]}}, {"broker"}),
         ({"broker": {"readyWaitSeconds": 60}}, {"broker"}),
@@ -245,6 +246,7 @@ def test_another_version_of_the_chart_with_the_same_image_rolls_nobody(next_char
         ({"broker": {"labels": {"a": "b"}, "updateStrategy": {"partition": 2}}}, set()),
         ({"service": {"sourceRanges": ["192.0.2.0/24"], "labels": {"a": "b"}}}, set()),
         ({"networkPolicy": {"enabled": True}}, set()),
+        ({"service": {"kafkaPort": 19092}}, set()),
         ({"monitoring": {"serviceMonitor": {"enabled": True}, "rules": {"enabled": True}}}, set()),
         ({"persistence": {"whenDeleted": "Delete"}}, set()),
         ({"broker": {"podDisruptionBudget": {"maxUnavailable": 2}}}, set()),

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tank_cli.main import main
-from tests.support.scripted_client import FakeBroker, ScriptedClient
+from tests.support.clients.scripted_client import FakeBroker, ScriptedClient
 
 Tank = Callable[..., Result]
 

@@ -15,7 +15,7 @@ from tank_cli.shell.exit_codes import MEANINGS, CliError, ExitCode
 from tank_client import errors
 from tank_node.version import kernel_name
 from tests.cli.conftest import Tank
-from tests.support.scripted_client import FakeBroker
+from tests.support.clients.scripted_client import FakeBroker
 
 
 def all_commands() -> dict[str, click.Command]:

@@ -7,8 +7,8 @@ from click.testing import CliRunner, Result
 
 from tank_cli.main import main
 from tank_cli.shell.exit_codes import ExitCode
-from tests.support.scripted_broker import Kind
-from tests.support.threaded_broker import ThreadedBroker
+from tests.support.clients.scripted_broker import Kind
+from tests.support.nodes.threaded_broker import ThreadedBroker
 
 
 class Older(ThreadedBroker):
@@ -65,7 +65,7 @@ def test_settings_that_the_cpp_broker_skips_are_named(older: Older) -> None:
     if older.kind is Kind.CPP:
         assert ended.exit_code == 0
         warning, created = ended.stderr.splitlines()
-        assert warning.startswith("warning: topic 'n' was made without flush, min.insync.replicas: ")
+        assert warning.startswith("warning: topic 'n' was created without flush, min.insync.replicas: ")
         assert created == "Created topic n with 1 partition."
         assert older.tank("topic", "create", "m", "--set", "log.retention.secs=7d").stderr.count("\n") == 1
     else:
@@ -81,7 +81,7 @@ def test_a_measurement_that_would_leave_its_topic_is_refused_before_it_begins(
     assert ended.exit_code == ExitCode.UNSUPPORTED
     assert ended.stdout == ""
     (told,) = ended.stderr.splitlines()
-    lacks = "deleting topics" if older.kind is Kind.CPP else "telling a topic's partitions"
+    lacks = "deleting topics" if older.kind is Kind.CPP else "listing a topic's partitions"
     assert lacks in told
     assert ("--topic NAME" in told) is (older.kind is Kind.CPP), "there it would not help"
     assert set(older.broker.topics) == {"t"}

@@ -18,8 +18,8 @@ from tank_client import (
 from tank_protos.bundle import Codec, as_batch, encode
 from tank_protos.error_codes import ConsumeFlag
 from tank_protos.generated import tank
-from tests.support.scripted_broker import Fate, Kind, Moment, ScriptedBroker
-from tests.support.scripted_log import Log
+from tests.support.clients.scripted_broker import Fate, Kind, Moment, ScriptedBroker
+from tests.support.storage.scripted_log import Log
 from tests.support.waiting import run
 
 QUICK = ClientSettings(backoff_min_ms=1, backoff_max_ms=5)
@@ -252,10 +252,11 @@ def test_prefetch_is_bounded() -> None:
                     broker.append("t", partition, as_batch(encode([value], timestamps=1, codec=Codec.NONE)))
             settings = ConsumerSettings(fetch_bytes=10_000, prefetch_bytes=50_000, max_requests=2)
             async with c.consumer("t", stop_at_end=True, settings=settings) as consumer:
-                count, most = 0, 0
+                count, taken_bytes, most = 0, 0, 0
                 async for found in consumer:
-                    await asyncio.sleep(0)
-                    most = max(most, consumer._fetcher.buffered_bytes)
+                    await asyncio.sleep(0.002)  # time to fetch all, if nothing held it back
+                    taken_bytes += found.size_bytes
+                    most = max(most, broker.fetched_bytes - taken_bytes)
                     count += len(found)
                 assert count == 800
                 assert 10_000 < most <= 50_000 + 2 * 10_000

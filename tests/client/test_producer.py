@@ -9,7 +9,8 @@ import pytest
 from tank_client import Client, ClientSettings, ProducerSettings, Stored, errors
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import tank
-from tests.support.scripted_broker import Fate, Kind, Moment, ScriptedBroker
+from tests.support.clients.inside import held_by
+from tests.support.clients.scripted_broker import Fate, Kind, Moment, ScriptedBroker
 from tests.support.waiting import run
 
 QUICK = ClientSettings(backoff_min_ms=1, backoff_max_ms=5, connect_timeout_ms=5000)
@@ -277,11 +278,11 @@ def test_memory_is_bounded_and_the_sender_waits() -> None:
                 while True:
                     await producer.send("t", b"x" * 100)
                     sent += 1
-            assert producer._lanes.held_bytes <= 20_000
+            assert held_by(producer).held_bytes <= 20_000
             assert sent == 100
             with pytest.raises(errors.BufferFull):
                 await producer.send_many("t", [b"y" * 10] * 1000)
-            assert producer._lanes.held_bytes <= 20_000 + 1000 * 110
+            assert held_by(producer).held_bytes <= 20_000 + 1000 * 110
             producer.abort()
 
     run(scenario())

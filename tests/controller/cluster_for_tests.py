@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from tank_controller.state import commands
 from tank_controller.state.keys import key_of
-from tank_controller.state.outcome import Outcome
+from tank_controller.state.outcome import CommandOutcome
 from tank_controller.state.state import ClusterState, PartitionState
 from tank_node.cluster.view import ClusterView, TopicView, WholeState
 from tank_protos import feature_levels
@@ -123,7 +123,7 @@ class Cluster:
 
     # --- commands ---
 
-    def apply(self, command: pb.Command) -> Outcome:
+    def apply(self, command: pb.Command) -> CommandOutcome:
         """The next entry, which may be rejected."""
         outcome = commands.apply(self.state, self.state.index + 1, command)
         check_invariants(self.state)
@@ -132,7 +132,7 @@ class Cluster:
         assert self.view == view_of(self.state), "deltas and the whole state tell different things"
         return outcome
 
-    def do(self, command: pb.Command) -> Outcome:
+    def do(self, command: pb.Command) -> CommandOutcome:
         """The next entry, of which nothing may be refused."""
         outcome = self.apply(command)
         assert outcome.rejection is None, outcome.rejection

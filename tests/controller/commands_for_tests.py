@@ -3,9 +3,10 @@
 from hypothesis import strategies as st
 
 from tank_controller.state import commands
-from tank_controller.state.outcome import Outcome
+from tank_controller.state.outcome import CommandOutcome
 from tank_controller.state.state import ClusterState
 from tank_protos.error_codes import ErrorCode
+from tank_protos.feature_levels import OWN
 from tank_protos.generated import control_pb2 as pb
 
 DAY_MS = 86_400_000
@@ -21,7 +22,13 @@ def register(
     endpoint = pb.Endpoint(name="tank", host=host, port=port)
     return pb.Command(
         register_broker=pb.RegisterBroker(
-            broker_id=broker_id, incarnation=incarnation, disk_uuid=b"d" * 16, endpoints=[endpoint], rack=rack
+            broker_id=broker_id,
+            incarnation=incarnation,
+            disk_uuid=b"d" * 16,
+            endpoints=[endpoint],
+            rack=rack,
+            min_level=OWN.lowest,
+            max_level=OWN.highest,
         )
     )
 
@@ -62,7 +69,7 @@ def commit(
     return pb.Command(now_ms=now_ms, commit_positions=pb.CommitPositions(group=group, positions=held))
 
 
-def apply(state: ClusterState, command: pb.Command) -> Outcome:
+def apply(state: ClusterState, command: pb.Command) -> CommandOutcome:
     """The command as the log's next entry."""
     return commands.apply(state, state.index + 1, command)
 

@@ -1,38 +1,38 @@
-"""A cluster with a controller that does its duties, for tests that let time pass."""
+"""A cluster with a leading controller that does its tasks, for tests that let time pass."""
 
 from collections import Counter
 from collections.abc import Sequence
 
 from tank_controller import limits
-from tank_controller.leader.log_ends import Ask
+from tank_controller.leader.log_ends import LogEndQuery
 from tank_controller.leader.scaling import Scaling
-from tank_controller.leader.tasks import Duties, Work
+from tank_controller.leader.tasks import LeaderTasks, Work
 from tank_controller.state.model import PartitionState
 from tank_protos.generated import control_pb2 as pb
 from tests.controller.cluster_for_tests import Cluster
 
-STEP_MS = limits.DUTIES_EVERY_MS
+STEP_MS = limits.LEADER_TASKS_EVERY_MS
 
 
 class Governed:
-    """A cluster whose leaders take in who can, and a controller that does its duties."""
+    """A cluster whose leaders take in who can, and a controller that does the leader's tasks."""
 
     def __init__(self, cluster: Cluster, *, replicate: bool = True) -> None:
         self.cluster = cluster
         self.scaling = Scaling()
-        self.duties = Duties(self.scaling)
+        self.tasks = LeaderTasks(self.scaling)
         self.now_ms = 0
         self.kinds: Counter[str] = Counter()
         """The commands that the controller proposed."""
         self.most_moving = 0
-        self.asked: dict[int, Ask] = {}
+        self.asked: dict[int, LogEndQuery] = {}
         """By broker: what it was asked last."""
         self._replicate = replicate
 
     def step(self) -> Work:
         """Some time passes."""
         self.now_ms += STEP_MS
-        work = self.duties.tick(self.cluster.state, self.now_ms)
+        work = self.tasks.tick(self.cluster.state, self.now_ms)
         for command in work.commands:
             self.kinds[command.WhichOneof("command") or ""] += 1
             self.cluster.do(command)
@@ -42,11 +42,11 @@ class Governed:
             self.catch_up()
         return work
 
-    def tell(self, broker_id: int, ends: Sequence[pb.LogEnd], ask: Ask | None = None) -> None:
+    def tell(self, broker_id: int, ends: Sequence[pb.LogEnd], ask: LogEndQuery | None = None) -> None:
         """A broker's answer to an ask, the last that it was sent."""
         ask = ask or self.asked[broker_id]
         answer = pb.LogEnds(ends=ends, question=ask.question)
-        self.duties.ends(broker_id, ask.broker_epoch, answer, self.now_ms)
+        self.tasks.ends(broker_id, ask.broker_epoch, answer, self.now_ms)
 
     def run(self, seconds: int) -> None:
         for _ in range(seconds * 1000 // STEP_MS):

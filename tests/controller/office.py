@@ -1,21 +1,20 @@
-"""A controller of one voter with its desk, and brokers that talk to it by messages alone."""
+"""A controller of one voter with its streams, and brokers that talk to it by messages alone."""
 
 from collections.abc import Callable
 from pathlib import Path
 
 from tank_controller.leader.broker_clocks import BrokerClocks
-from tank_controller.leader.brokers import BrokerDesk
-from tank_controller.leader.liveness import BrokerSessions
+from tank_controller.leader.brokers import BrokerStreams
+from tank_controller.leader.leadership import ControllerLeadership, LeaderParts
 from tank_controller.leader.proposals import Proposals
 from tank_controller.leader.raising import Raising
 from tank_controller.leader.streams import Stream
-from tank_controller.leader.tasks import Duties
 from tank_controller.limits import SESSION_TIMEOUT_MS
 from tank_controller.state.state import ClusterState
 from tank_protos import feature_levels
 from tank_protos.feature_levels import Levels
 from tank_protos.generated import control_pb2 as pb
-from tests.controller.raft.test_driver import Driven
+from tests.support.controllers.driven import Driven
 from tests.support.manual_clock import ManualClock
 
 TICK_MS = 50
@@ -24,7 +23,7 @@ ALONE = Raising(max_level=1)
 
 
 class Line:
-    """A stream's wire: what the desk sent."""
+    """A stream's wire: what the controller sent."""
 
     def __init__(self) -> None:
         self.sent: list[pb.BrokerDown] = []
@@ -47,26 +46,21 @@ class Line:
 
 
 class Office:
-    """A controller of one voter with its desk."""
+    """A controller of one voter, and its brokers' streams."""
 
     def __init__(self, folder: Path, raising: Raising = ALONE) -> None:
-        self.driven = Driven(folder)
+        self.driven = Driven(folder, max_level=raising.max_level)
         self.clock = ManualClock()
         self.clocks = BrokerClocks()
         self.proposals = Proposals(self.driven.driver, self.driven.machine)
-        self.desk = BrokerDesk(
-            "cluster",
+        leadership = ControllerLeadership(
             self.proposals,
-            self.driven.machine,
             self.clock,
             lambda size: b"k" * size,
-            BrokerSessions,
-            Duties,
-            lambda: "leader:1",
             SESSION_TIMEOUT_MS,
-            raising,
-            self.clocks,
+            LeaderParts(raising, self.clocks),
         )
+        self.brokers = BrokerStreams("cluster", leadership, lambda: "leader:1")
 
     @property
     def state(self) -> ClusterState:
@@ -78,7 +72,7 @@ class Office:
             if done():
                 return
             self.clock.pass_ms(TICK_MS)
-            self.desk.tick()
+            self.brokers.tick()
             if not self.driven.driver.idle or not self.driven.driver.ready:
                 self.driven.posted.get(timeout=10)()
         raise AssertionError("it never came to be")
@@ -109,12 +103,14 @@ class Office:
             max_level=levels.highest,
         )
         up = pb.BrokerRegister(broker=register, view_index=view_index, cluster_id=more.get("cluster_id", ""))
-        self.desk.received(broker.stream, pb.BrokerUp(register=up))
+        self.brokers.received(broker.stream, pb.BrokerUp(register=up))
         return broker
 
-    def broker(self, broker_id: int, incarnation: bytes = b"i" * 16) -> "Broker":
+    def broker(
+        self, broker_id: int, incarnation: bytes = b"i" * 16, levels: Levels = feature_levels.OWN
+    ) -> "Broker":
         """One that is registered and not fenced any more."""
-        broker = self.stream(broker_id, incarnation)
+        broker = self.stream(broker_id, incarnation, levels=levels)
         self.until(lambda: broker.line.all("registered"))
         broker.beat()
         self.until(lambda: not self.state.brokers[broker_id].fenced)
@@ -128,10 +124,10 @@ class Broker:
         self.office = office
         self.broker_id = broker_id
         self.line = Line()
-        self.stream: Stream = office.desk.opened(self.line)
+        self.stream: Stream = office.brokers.opened(self.line)
 
     def say(self, up: pb.BrokerUp) -> None:
-        self.office.desk.received(self.stream, up)
+        self.office.brokers.received(self.stream, up)
 
     def beat(self) -> None:
         """A heartbeat: everything that it was sent, it has seen."""

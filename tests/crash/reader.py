@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from tank_protos.bundle import bundles, decode, read_header
 from tank_protos.generated.tank import ConsumePartition, ConsumeRequest, ConsumeResponse, ConsumeTopic
 from tests.crash.writers import Written
-from tests.support.raw_client import RawConnection
+from tests.support.clients.raw_client import RawConnection
 
 IDEMPOTENT = b"i-"  # how the values of idempotent writers begin: each is there once
 

@@ -14,9 +14,9 @@ import pytest
 from tank_protos.generated.tank import CreateTopicsRequest, CreateTopicsResponse, TopicSetting
 from tests.crash.reader import PartitionReader
 from tests.crash.writers import IdempotentWriter, PlainWriter, Written
-from tests.support.broker_process import BrokerProcess
+from tests.support.clients.raw_client import RawConnection
 from tests.support.patience import patient
-from tests.support.raw_client import RawConnection
+from tests.support.processes.broker_process import BrokerProcess
 
 SHORT_KILLS = 10
 TOPICS = {"to-disk": "disk", "in-memory": "replicated"}

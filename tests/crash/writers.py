@@ -17,7 +17,7 @@ from tank_protos.generated.tank import (
     ProduceResponse,
     ProduceTopic,
 )
-from tests.support.raw_client import RawConnection
+from tests.support.clients.raw_client import RawConnection
 
 PIPELINE = 5
 MESSAGES_A_BUNDLE = 3

@@ -1,7 +1,7 @@
 """Targets for bundles and chunks: all decoders against a slow one that shares nothing with them.
 
-`tests/support/slow_bundle.py` says what a bundle holds or that it is bad; tuples, columns and Arrow batches
-must say the same, and nothing but InvalidBundle may come out of them.
+`tests/support/values/slow_bundle.py` says what a bundle holds or that it is bad; tuples, columns and Arrow
+batches must say the same, and nothing but InvalidBundle may come out of them.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ from tank_protos.wire.errors import InvalidBundle
 from tests.fuzz import random_bundles
 from tests.fuzz.codec_target import MEASURED_SHARE, within_memory
 from tests.fuzz.random_bundles import BASE, Row, exact
-from tests.support.slow_bundle import Bad, slow_decode
+from tests.support.values.slow_bundle import Bad, slow_decode
 
 MAX_BYTES: Final = 1 << 20
 """What a compressed bundle may unpack to here: more than any good one of ours, and cheap to refuse."""

@@ -17,7 +17,7 @@ from tank_protos.wire.errors import WireError
 from tests.fuzz import mutate
 from tests.fuzz.codec_target import MEASURED_SHARE, WELL_FORMED_SHARE, within_memory
 from tests.support.compiled import load_api, module_of
-from tests.support.random_values import random_struct
+from tests.support.values.random_values import random_struct
 
 VERSIONS: Final = range(5)
 _EACH: Final = 40

@@ -4,11 +4,12 @@ from collections import Counter
 from functools import cache
 from random import Random
 
-from tank_node.broker.forwarding import PURPOSE, Forwarded
+from tank_node.broker.forwarding import Forwarded
 from tank_node.limits import Limits
 from tank_node.metrics import Metrics
 from tank_node.peers.forward_session import ForwardSession
 from tank_node.peers.identity import PeerIdentity
+from tank_node.purpose import Purpose
 from tank_node.tank.dispatch import open_session
 from tank_node.tank.session import TankSession
 from tank_protos.wire.errors import WireError
@@ -17,8 +18,8 @@ from tests.fuzz import mutate
 from tests.fuzz.session_node import ROOMY, Node
 
 FRAMES = 8
-_OURS = PeerIdentity("cluster", bytes(16), 1, 1, 2, 1, PURPOSE)
-_THEIRS = PeerIdentity("cluster", bytes(16), 2, 1, 1, 1, PURPOSE)
+_OURS = PeerIdentity("cluster", bytes(16), 1, 1, 2, 1, Purpose.REQUESTS)
+_THEIRS = PeerIdentity("cluster", bytes(16), 2, 1, 1, 1, Purpose.REQUESTS)
 
 
 class _Request(Forwarded):

@@ -29,8 +29,8 @@ from tank_protos.generated.tank import (
 )
 from tests.fuzz import mutate, mutate_fields, seeds
 from tests.fuzz.session_target import ODD_SHARE
-from tests.support.broker_process import BrokerProcess
-from tests.support.raw_client import RawConnection
+from tests.support.clients.raw_client import RawConnection
+from tests.support.processes.broker_process import BrokerProcess
 from tests.support.waiting import until
 
 CONNECTIONS = 100

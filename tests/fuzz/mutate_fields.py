@@ -28,7 +28,7 @@ _NAMES: Final = (
     "é",
 )
 _TOO_LONG: Final = ("x" * 256, "\ud800", "y" * 70_000)
-_VERSIONS: Final = (0, 1, 2, 3, 0xFF, 0x100, 0x101, 0xFFFF)
+_VERSIONS: Final = (0, 1, 2, 3, 0xFF, 0x100, 0x101, 0x103, 0xFFFF)
 _CHANGED_SHARE: Final = 0.25
 """Of the fields: the rest stays, so that a request still means something."""
 

@@ -16,16 +16,16 @@ from tank_node.limits import BELIEF_MS
 from tank_node.log.log import LogState
 from tank_protos.feature_levels import PUSH_VERSIONS
 from tank_protos.generated.tank import PushAnswer
-from tank_protos.storage.stretch import PUSH_WITH_CHECKSUM, PUSH_WITH_PRODUCERS, Stretch
+from tank_protos.storage.stretch import Stretch
 from tank_protos.wire.errors import WireError
 from tank_protos.wire.framing import frame
 from tests.fuzz import mutate
 from tests.fuzz.session_ledger import stored_batches
-from tests.support.bench_node import BenchNode
-from tests.support.fault_disk import FaultDisk
-from tests.support.leader_line import Line, following, opened, push_of
-from tests.support.logs import Folder, append
-from tests.support.replicas import stretch_of
+from tests.support.nodes.bench_node import BenchNode
+from tests.support.nodes.leader_line import Line, following, opened, push_of
+from tests.support.nodes.replicas import stretch_of
+from tests.support.storage.fault_disk import FaultDisk
+from tests.support.storage.logs import Folder, append
 
 FRAMES: Final = 24
 _TOPIC_ID: Final = 10
@@ -98,7 +98,7 @@ def _push(chance: Random, request_id: int, node: BenchNode) -> bytes:
     end = node.broker.topics["a"].partitions[0].log.last
     start = chance.choice((end + 1, end + 1, chance.randrange(1, _BATCHES + 2)))
     start, stretch = _stretch(start, chance.choice((1, 100, 1 << 20)))
-    if version >= PUSH_WITH_PRODUCERS and chance.random() < 0.3:
+    if chance.random() < 0.3:
         stretch = stretch._replace(producers=chance.randbytes(chance.choice((1, 40))))
     roll = chance.random()
     number = 0
@@ -173,7 +173,7 @@ def _end_well(node: BenchNode, line: Line) -> None:
     start = log.last + 1
     for request_id in range(1, 6):
         start, stretch = _stretch(start, 1 << 20)
-        [answer] = line.send(push_of(request_id, (start, stretch), version=PUSH_WITH_CHECKSUM))
+        [answer] = line.send(push_of(request_id, (start, stretch)))
         node.sync()
         assert isinstance(answer, PushAnswer)
         if log.last >= _BATCHES:

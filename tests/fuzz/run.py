@@ -30,6 +30,8 @@ from tests.fuzz import (
     codec_target,
     flexible_target,
     forward_target,
+    kafka_records_target,
+    kafka_target,
     live_target,
     push_target,
     session_target,
@@ -38,10 +40,12 @@ from tests.fuzz import (
 from tests.support.patience import patient
 
 SHARES = {
-    "messages": 0.53,
+    "messages": 0.46,
     "flexible": 0.03,
+    "kafka": 0.05,
     "batches": 0.1,
     "chunks": 0.02,
+    "kafka records": 0.02,
     "twins": 0.1,
     "sessions": 0.13,
     "forward": 0.02,
@@ -76,8 +80,10 @@ Case = Callable[[Random], "Counter[str] | None"]
 _ALONE: dict[str, Case] = {
     "messages": codec_target.message,
     "flexible": flexible_target.flexible,
+    "kafka": kafka_target.message,
     "batches": bundle_target.batch,
     "chunks": bundle_target.chunk,
+    "kafka records": kafka_records_target.stored,
     "twins": twin_target.twins,
     "sessions": session_target.conversation,
     "forward": forward_target.conversation,
@@ -90,7 +96,8 @@ class Hang(Exception):
     """A case that takes longer than CASE_TIMEOUT_S."""
 
 
-def _on_alarm(number: int, frame: FrameType | None) -> None:
+def on_alarm(number: int, frame: FrameType | None) -> None:
+    """Ends the case that is under way: the handler of SIGALRM."""
     raise Hang(f"no end after {CASE_TIMEOUT_S:g} s")
 
 
@@ -177,7 +184,7 @@ def main(given: list[str] | None = None) -> int:
     arguments = _arguments(given)
     if arguments.both_kernels and kernel.NAME == "compiled":
         return _run_both(arguments)
-    before = signal.signal(signal.SIGALRM, _on_alarm)
+    before = signal.signal(signal.SIGALRM, on_alarm)
     try:
         return _run(arguments)
     finally:

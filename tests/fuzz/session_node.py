@@ -24,9 +24,9 @@ from tank_node.store.data_folder import DataFolder
 from tank_node.store.flusher import Flusher
 from tank_protos.error_codes import ErrorCode
 from tank_protos.topic_settings import SettingError
-from tests.support.fault_disk import FaultDisk
-from tests.support.instant_controller import InstantController
+from tests.support.controllers.instant_controller import InstantController
 from tests.support.manual_clock import ManualClock
+from tests.support.storage.fault_disk import FaultDisk
 
 TOPICS: Final = ("gold", "multi", "tail", "sparse")
 """What the seeds speak of."""
@@ -184,7 +184,7 @@ class Node:
         self.broker.end_tick()
         if sync:
             self.flusher.settle()
-        self.broker.expire()
+        self.broker.deadlines.expire()
         if self.broker.rolled:
             self.maintenance.look_at_rolled()
 
@@ -192,7 +192,7 @@ class Node:
         """Nobody sends anything for a while: waits end, logs are maintained."""
         self.clock.pass_ms(milliseconds)
         self.broker.begin_tick()
-        self.broker.expire()
+        self.broker.deadlines.expire()
         self.broker.give_up_late()
         self.maintenance.run()
         self.end_tick(sync=True)

@@ -319,8 +319,8 @@ class _Conversation:
             client.check()
         broker, metrics = self.node.broker, self.node.metrics
         assert metrics.waiting == sum(len(client.session.waits) for client in clients)
-        assert broker.wait_entries == sum(client.session.wait_entries for client in clients)
-        assert broker.wait_entries <= self.node.limits.all_wait_entries
+        assert broker.deadlines.entries == sum(client.session.wait_entries for client in clients)
+        assert broker.deadlines.entries <= self.node.limits.all_wait_entries
         for partition in broker.partitions():
             assert not partition.staged_batches, "batches are staged after the tick"
             assert len(partition.waiters) <= self.node.limits.waits_per_partition

@@ -13,7 +13,7 @@ from tank_protos import bundle, kernel
 from tank_protos.generated.tank import ProducePartition, ProduceRequest, ProduceTopic
 from tank_protos.wire.framing import frame
 from tests.fuzz import live_target, mutate, run, sanitized, seeds, twin_target
-from tests.support.raw_client import RawConnection
+from tests.support.clients.raw_client import RawConnection
 
 LAST_LINE = re.compile(r"([0-9,]+) frames, ([0-9]+) failures\n$")
 
@@ -23,8 +23,10 @@ LAST_LINE = re.compile(r"([0-9,]+) frames, ([0-9]+) failures\n$")
     [
         ("messages", 10_000),
         ("flexible", 3_000),
+        ("kafka", 3_000),
         ("batches", 6_000),
         ("chunks", 1_500),
+        ("kafka records", 6_000),
         ("sessions", 4_500),
         ("forward", 8_000),
         ("pushes", 2_400),
@@ -70,7 +72,7 @@ def test_a_failure_says_how_to_replay_it(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_a_hang_is_a_failure(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(run, "CASE_TIMEOUT_S", 0.05)
-    before = signal.signal(signal.SIGALRM, run._on_alarm)
+    before = signal.signal(signal.SIGALRM, run.on_alarm)
 
     def case(chance: Random) -> Counter[str] | None:
         while True:

@@ -12,13 +12,16 @@ from fastcrc.crc32 import iscsi as crc32c
 from tank_protos import bundle, kernel
 from tank_protos.bundle import arrow, cut
 from tank_protos.bundle.decoding import Message, unpacked
+from tank_protos.kafka import record_batch, records, transcode
+from tank_protos.kafka.errors import InvalidRecords
+from tank_protos.kafka.record_batch import RecordBatchHeader
 from tank_protos.storage import produce_run, record_run
 from tank_protos.storage.index_record import RECORD
 from tank_protos.wire.errors import InvalidBundle, WireError
-from tests.fuzz import mutate, random_bundles
+from tests.fuzz import mutate, random_bundles, random_records
 from tests.fuzz.random_bundles import exact
 
-TWINNED: Final = (bundle, arrow, cut, produce_run, record_run)
+TWINNED: Final = (bundle, arrow, cut, produce_run, record_run, records, transcode)
 """Importing them puts all pairs into `kernel.PAIRS`."""
 
 ELSEWHERE: Final = frozenset(("gathered_columns",))
@@ -196,6 +199,72 @@ def _placed(chance: Random) -> Call:
     return lambda placed: placed(exact(records), exact(batches), *numbers)
 
 
+def _payload(chance: Random) -> tuple[bytes, int]:
+    """Records, mostly good ones, and the number that there should be of them."""
+    made = random_records.some(chance)
+    payload = records.encode(made)
+    if chance.random() < 0.6:
+        payload = mutate.payload(chance, payload, payload)
+    return payload, len(made) + chance.choice((0, 0, 0, 0, -1, 1, 2**31 - 1))
+
+
+def _walk(chance: Random) -> Call:
+    payload, count = _payload(chance)
+    last = chance.choice((count - 1, count + 5))
+    dense, keyed = chance.random() < 0.5, chance.random() < 0.3
+    return lambda walk: walk(exact(payload), count, last, dense=dense, keyed=keyed)
+
+
+def _read_columns(chance: Random) -> Call:
+    payload, count = _payload(chance)
+    return lambda read_columns: read_columns(payload, count)
+
+
+def _record_batch(chance: Random) -> tuple[bytes, RecordBatchHeader]:
+    """A batch whose header was checked, and whose records may be wrong."""
+    while True:
+        batch = random_records.batch(chance)
+        try:
+            return batch, record_batch.verify(memoryview(batch))
+        except InvalidRecords:
+            continue
+
+
+def _produced_to_tank(chance: Random) -> Call:
+    batch, header = _record_batch(chance)
+    compacted, lenient = chance.random() < 0.3, chance.random() < 0.3
+    return lambda produced_to_tank: produced_to_tank(
+        exact(batch), header, append_ms=9, compacted=compacted, lenient=lenient, max_bytes=1 << 20
+    )
+
+
+def _stored_to_tank(chance: Random) -> Call:
+    batch, header = _record_batch(chance)
+    sparse = chance.random() < 0.3
+    return lambda stored_to_tank: stored_to_tank(
+        exact(batch), header, append_ms=9, sparse=sparse, max_bytes=1 << 20
+    )
+
+
+def _stored_bundle(chance: Random) -> bytes:
+    data = bundle.as_batch(random_bundles.bad(chance))
+    return mutate.payload(chance, data, data) if chance.random() < 0.3 else data
+
+
+def _produced_to_kafka(chance: Random) -> Call:
+    data, compacted = _stored_bundle(chance), chance.random() < 0.3
+    return lambda produced_to_kafka: produced_to_kafka(exact(data), compacted=compacted, max_bytes=1 << 20)
+
+
+def _stored_to_kafka(chance: Random) -> Call:
+    data, compacted = _stored_bundle(chance), chance.random() < 0.3
+    first = chance.choice((1, 1, 7, 2**40, bundle.MAX_SEQUENCE_NUMBER))
+    epoch = chance.choice((0, 3, 2**31 - 1))
+    return lambda stored_to_kafka: stored_to_kafka(
+        exact(data), first, leader_epoch=epoch, compacted=compacted, max_bytes=1 << 20
+    )
+
+
 DRIVERS: Final[dict[str, Callable[[Random], Call]]] = {
     "read_header": _read_header,
     "validate": _validate,
@@ -207,5 +276,11 @@ DRIVERS: Final[dict[str, Callable[[Random], Call]]] = {
     "fill": _fill,
     "ProduceRun": _produce_run,
     "placed": _placed,
+    "walk": _walk,
+    "read_columns": _read_columns,
+    "produced_to_tank": _produced_to_tank,
+    "stored_to_tank": _stored_to_tank,
+    "produced_to_kafka": _produced_to_kafka,
+    "stored_to_kafka": _stored_to_kafka,
 }
 """By the name of a function: what makes a call of it."""

@@ -26,11 +26,11 @@ from tank_protos.generated.tank import (
 )
 from tank_protos.wire.framing import frame
 from tank_protos.wire.message import Message
-from tests.integration.test_bad_input import create_topic, node, produce, serves
-from tests.support.bare_process import BareProcess
-from tests.support.broker_process import BrokerProcess
+from tests.integration.honest_node import create_topic, node, produce, serves
+from tests.support.clients.raw_client import RawConnection
 from tests.support.patience import patient
-from tests.support.raw_client import RawConnection
+from tests.support.processes.bare_process import BareProcess
+from tests.support.processes.broker_process import BrokerProcess
 from tests.support.waiting import until
 
 __all__ = ["node"]

@@ -7,79 +7,21 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tank_cli.shell.exit_codes import ExitCode
 from tank_cli.shell.shapes import SHAPES
-from tests.cli.messages.test_topic import assert_same_shape
-from tests.support.broker_process import BrokerProcess
+from tests.integration.shell import PATIENCE_S, Shell
+from tests.integration.shell import broker as broker
+from tests.integration.shell import shell as shell
+from tests.integration.shell import topic as topic
+from tests.support.clients.cli_shapes import assert_same_shape
 from tests.support.patience import patient
+from tests.support.processes.broker_process import BrokerProcess
 
 pytestmark = pytest.mark.integration
-PATIENCE_S = patient(60)
-
-
-class Shell:
-    """Runs `tank` with a broker's address in its environment."""
-
-    def __init__(self, broker: BrokerProcess) -> None:
-        self.broker = broker
-        self.environment = {**os.environ, "TANK_SERVERS": broker.address}
-
-    def command(self, *arguments: str) -> list[str]:
-        return [sys.executable, "-m", "tank_cli", *arguments]
-
-    def run(self, *arguments: str, stdin: bytes = b"") -> "subprocess.CompletedProcess[bytes]":
-        return subprocess.run(
-            self.command(*arguments),
-            input=stdin,
-            capture_output=True,
-            env=self.environment,
-            timeout=PATIENCE_S,
-            check=False,
-        )
-
-    def out(self, *arguments: str, stdin: bytes = b"") -> bytes:
-        """stdout of a command that must end well."""
-        ended = self.run(*arguments, stdin=stdin)
-        assert ended.returncode == 0, ended.stderr.decode()
-        assert b"Traceback" not in ended.stderr
-        return ended.stdout
-
-    def json(self, *arguments: str, stdin: bytes = b"") -> Any:
-        return json.loads(self.out(*arguments, "--output", "json", stdin=stdin))
-
-    def start(self, *arguments: str) -> "subprocess.Popen[bytes]":
-        return subprocess.Popen(
-            self.command(*arguments),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=self.environment,
-        )
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    with BrokerProcess(tmp_path_factory.mktemp("broker") / "data") as running:
-        yield running
-
-
-@pytest.fixture
-def shell(broker: BrokerProcess) -> Shell:
-    return Shell(broker)
-
-
-@pytest.fixture
-def topic(shell: Shell, request: pytest.FixtureRequest) -> str:
-    """An empty topic with two partitions, named after the test."""
-    name = str(request.node.name).removeprefix("test_")[:60].strip("_")
-    shell.out("topic", "create", name, "--partitions", "2", "--set", "flush=replicated")
-    return name
 
 
 def lines_of(process: "subprocess.Popen[bytes]", count: int) -> list[bytes]:

@@ -21,7 +21,7 @@ from tank_client import (
     sync,
 )
 from tank_protos.bundle import encode
-from tests.support.broker_process import BrokerProcess
+from tests.support.processes.broker_process import BrokerProcess
 from tests.support.waiting import run
 
 pytestmark = pytest.mark.integration

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.broker_process import running_broker
 from tests.support.patience import patient
+from tests.support.processes.broker_process import running_broker
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(200)]
 

@@ -15,10 +15,10 @@ from tank_client.sync import Client, Consumer, Producer
 from tank_protos.bundle import as_batch, encode
 from tank_protos.error_codes import ProduceError
 from tank_protos.generated.tank import ProducePartition, ProduceRequest, ProduceResponse, ProduceTopic
-from tests.support.cluster import LocalCluster, Process, running_cluster
+from tests.support.clients.raw_client import RawConnection
+from tests.support.nodes.raw_follower import RawFollower
 from tests.support.patience import patient
-from tests.support.raw_client import RawConnection
-from tests.support.raw_follower import RawFollower
+from tests.support.processes.cluster import LocalCluster, Process, running_cluster
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]

@@ -2,33 +2,17 @@
 
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tank_cli.cluster import folder as cluster_folder
-from tank_cli.cluster import processes
-from tests.integration.test_cluster_messages import TOPIC, Writer, broker
-from tests.support.cluster import LocalCluster, running_cluster
-from tests.support.readiness import samples_of
+from tests.integration.cluster_writer import TOPIC, Writer, broker
+from tests.integration.commands_seen import seen, start
+from tests.support.processes.cluster import running_cluster
+from tests.support.processes.readiness import samples_of
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
-
-
-def seen(cluster: LocalCluster, broker_id: int) -> dict[str, Any]:
-    """A broker, as `tank cluster status` shows it."""
-    found: dict[str, Any] = next(
-        each for each in cluster.look("status")["brokers"] if each["broker_id"] == broker_id
-    )
-    return found
-
-
-def start(cluster: LocalCluster, broker_id: int) -> None:
-    """Starts this broker alone, and waits until it counts."""
-    folder = cluster_folder.load_existing(cluster.data)
-    processes.start(folder, next(each for each in folder.brokers if each.number == broker_id))
-    until(lambda: not seen(cluster, broker_id)["fenced"], f"broker {broker_id} stays fenced", 60)
 
 
 def test_a_broker_is_drained_under_load_and_removed(tmp_path: Path) -> None:

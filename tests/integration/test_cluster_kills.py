@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tank_client.sync import Client
-from tests.support.cluster import LocalCluster, Process, running_cluster
-from tests.support.raw_follower import RawFollower
+from tests.support.nodes.raw_follower import RawFollower
+from tests.support.processes.cluster import LocalCluster, Process, running_cluster
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]

@@ -2,65 +2,19 @@
 
 import os
 import signal
-import subprocess
-import sys
-import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.support.cluster import LocalCluster, Process, running_cluster
-from tests.support.patience import patient
+from tests.integration.cluster_writer import TOPIC, Writer, broker
+from tests.support.processes.cluster import LocalCluster, running_cluster
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
 
-TOPIC = "t"
 FROZEN_S = 8
 """Longer than a broker may be silent."""
-
-
-class Writer(threading.Thread):
-    """Numbers, one a line, into `tank produce`, until it is told to stop."""
-
-    def __init__(self, cluster: LocalCluster) -> None:
-        super().__init__(daemon=True)
-        servers = ",".join(str(b.addresses["tank"]) for b in cluster.processes("broker"))
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tank_cli", "--servers", servers, "produce", TOPIC],
-            stdin=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            text=True,
-        )
-        self.written = 0
-        self._enough = threading.Event()
-
-    def run(self) -> None:
-        assert self.process.stdin is not None
-        while not self._enough.is_set():
-            for _ in range(50):
-                self.process.stdin.write(f"{self.written}\n")
-                self.written += 1
-            self.process.stdin.flush()
-            time.sleep(0.01)
-
-    def go_on(self, messages: int) -> None:
-        """Until so many more are on their way."""
-        goal = self.written + messages
-        until(lambda: self.written >= goal, "the writer is stuck", 60)
-
-    def end(self) -> None:
-        """Ends the input; returns when everything is acknowledged."""
-        self._enough.set()
-        self.join(patient(60))
-        _, said = self.process.communicate(timeout=patient(90))
-        assert self.process.returncode == 0, said
-
-
-def broker(cluster: LocalCluster, number: int) -> Process:
-    return next(p for p in cluster.processes("broker") if p.number == number)
 
 
 def all_in_sync(cluster: LocalCluster) -> bool:

@@ -15,22 +15,24 @@ import pytest
 
 from tank_cli.cluster import folder as cluster_folder
 from tank_cli.cluster import processes
-from tank_cli.cluster.folder import ClusterFolder, Member
+from tank_cli.cluster.folder import ClusterFolder, ClusterMember
 from tank_protos.call_proof import Prover, ProvingInterceptor
-from tank_protos.cluster_secret import Party, Role, Secrets, UnprovenError, parse
+from tank_protos.cluster_secret import Party, PartyRole, Secrets, UnprovenError, parse
+from tank_protos.feature_levels import OWN
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.generated.control_pb2_grpc import AdminStub, BrokersStub, ControllersStub
-from tests.support.cluster import LocalCluster, running_cluster
 from tests.support.patience import patient
-from tests.support.ports import free_port
-from tests.support.readiness import facts_of, samples_of
+from tests.support.processes.cluster import LocalCluster, running_cluster
+from tests.support.processes.ports import free_port
+from tests.support.processes.readiness import facts_of, samples_of
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
 WAIT_S = patient(20.0)
 CREATE = pb.Command(create_topic=pb.CreateTopic(name="t", partitions=1))
-REGISTER = pb.BrokerUp(register=pb.BrokerRegister(broker=pb.RegisterBroker(broker_id=1)))
+_BROKER = pb.RegisterBroker(broker_id=1, min_level=OWN.lowest, max_level=OWN.highest)
+REGISTER = pb.BrokerUp(register=pb.BrokerRegister(broker=_BROKER))
 GUESS = Secrets((b"a guess is not a secret".replace(b" ", b"-"),))
 
 
@@ -57,7 +59,7 @@ def test_nobody_is_taken_without_the_secret_nor_with_another(tmp_path: Path) -> 
         [controller] = cluster.processes("controller")
         address = str(controller.addresses["grpc"])
         missing = "start with --secret-file FILE"
-        with calls(address, None, Party(Role.ADMIN)) as line:
+        with calls(address, None, Party(PartyRole.ADMIN)) as line:
             assert missing in refusal(lambda: [AdminStub(line).Change(CREATE, timeout=WAIT_S)])
             assert missing in refusal(lambda: AdminStub(line).State(pb.StateRequest(), timeout=WAIT_S))
             session = BrokersStub(line).Session
@@ -67,16 +69,16 @@ def test_nobody_is_taken_without_the_secret_nor_with_another(tmp_path: Path) -> 
             assert missing in refusal(lambda: [stub.Messages(messages, timeout=WAIT_S)]), "no vote"
             assert missing in refusal(lambda: [stub.Join(pb.JoinRequest(), timeout=WAIT_S)])
         with (
-            calls(address, GUESS, Party(Role.ADMIN)) as line,
+            calls(address, GUESS, Party(PartyRole.ADMIN)) as line,
             pytest.raises(UnprovenError, match="it knows another secret"),
         ):
             AdminStub(line).Change(CREATE, timeout=WAIT_S)
         secrets = parse(file.read_bytes(), "secret")
-        with calls(address, secrets, Party(Role.BROKER, 2)) as line:
+        with calls(address, secrets, Party(PartyRole.BROKER, 2)) as line:
             session = BrokersStub(line).Session
             assert list(session(iter([REGISTER]), timeout=WAIT_S)) == [], "it registers as another broker"
             assert "for another call" in refusal(lambda: [ControllersStub(line).Join(pb.JoinRequest())])
-        with calls(address, secrets, Party(Role.ADMIN)) as line:
+        with calls(address, secrets, Party(PartyRole.ADMIN)) as line:
             assert AdminStub(line).Change(CREATE, timeout=WAIT_S).outcome.topic_id
         counted = samples_of(str(controller.addresses["http"]))
         assert counted['tank_controller_untrusted_calls_total{reason="missing"}'] == 5
@@ -119,7 +121,7 @@ def _stranger_says_why(cluster: LocalCluster, data: Path, controller: str) -> No
         stranger.wait()
 
 
-def _member(cluster: LocalCluster, number: int) -> tuple[ClusterFolder, Member]:
+def _member(cluster: LocalCluster, number: int) -> tuple[ClusterFolder, ClusterMember]:
     folder = cluster_folder.load_existing(cluster.data)
     return folder, next(each for each in folder.brokers if each.number == number)
 
@@ -160,7 +162,7 @@ def founded_without(cluster: LocalCluster) -> Iterator[ClusterFolder]:
         cluster.down()
 
 
-def restart(folder: ClusterFolder, member: Member) -> None:
+def restart(folder: ClusterFolder, member: ClusterMember) -> None:
     present = next(each for each in folder.members if each.name == member.name)
     assert present.pid is not None
     os.kill(present.pid, signal.SIGTERM)
@@ -192,7 +194,7 @@ def test_a_cluster_that_has_none_gets_one_by_a_roll_and_demands_it_then(tmp_path
             "it isn't demanded, though all have proved it",
         )
         assert said(cluster) == []
-        with calls(folder.controllers[0].address, None, Party(Role.ADMIN)) as line:
+        with calls(folder.controllers[0].address, None, Party(PartyRole.ADMIN)) as line:
             refusal(lambda: [AdminStub(line).Balance(pb.BalanceRequest(), timeout=WAIT_S)])
         cluster.tank("topic", "describe", "t")
         _is_demanded_again_at_once(folder)
@@ -208,5 +210,5 @@ def _is_demanded_again_at_once(folder: ClusterFolder) -> None:
     first = folder.controllers[0]
     processes.start(folder, first)
     until(lambda: bool(facts_of(first.http)), "it answers")
-    with calls(first.address, None, Party(Role.ADMIN)) as line:
+    with calls(first.address, None, Party(PartyRole.ADMIN)) as line:
         refusal(lambda: [AdminStub(line).Describe(pb.DescribeControllersRequest(), timeout=WAIT_S)])

@@ -14,19 +14,16 @@ import pytest
 from tank_node.limits import KIB, MIB, Limits
 from tank_protos import bundle
 from tank_protos.generated.tank import (
-    ConsumePartition,
     ConsumeRequest,
     ConsumeResponse,
-    ConsumeTopic,
     CreateTopicRequest,
-    ProducePartition,
-    ProduceRequest,
-    ProduceTopic,
 )
 from tank_protos.wire.framing import frame
-from tests.support.broker_process import BrokerProcess
-from tests.support.raw_client import RawConnection
-from tests.support.served_node import ServedNode
+from tests.integration.raw_connections import consume, is_closed_by_the_broker, produce, produce_request
+from tests.integration.raw_connections import node as node
+from tests.support.clients.raw_client import RawConnection
+from tests.support.nodes.served_node import ServedNode
+from tests.support.processes.broker_process import BrokerProcess
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.integration
@@ -40,31 +37,8 @@ QUICK = Limits(
 )
 
 
-def produce_request(values: list[bytes], *, topic: str = "a", request_id: int = 1) -> ProduceRequest:
-    batch = memoryview(bundle.as_batch(bundle.encode(values, timestamps=1, codec=bundle.Codec.NONE)))
-    return ProduceRequest(2, request_id, "", 0, 0, [ProduceTopic(topic, [ProducePartition(0, batch)])])
-
-
-def produce(client: RawConnection, values: list[bytes]) -> int:
-    request = produce_request(values)
-    return client.ask(request.ID, request.encode())[-1]
-
-
-def consume(number: int, *, wait_ms: int = 0, size: int = MIB, request_id: int = 1) -> ConsumeRequest:
-    return ConsumeRequest(
-        2, request_id, "", wait_ms, 0, 0, [ConsumeTopic("a", [ConsumePartition(0, number, size)])]
-    )
-
-
 def ask(client: RawConnection, request: ConsumeRequest) -> ConsumeResponse:
     return ConsumeResponse.decode(client.ask(request.ID, request.encode()))
-
-
-@pytest.fixture
-def node(tmp_path: Path) -> Iterator[ServedNode]:
-    with ServedNode(tmp_path / "data") as node:
-        node.on_loop(lambda: node.controller.add("a", 1, flush="replicated"))
-        yield node
 
 
 @pytest.fixture
@@ -72,14 +46,6 @@ def quick(tmp_path: Path) -> Iterator[ServedNode]:
     with ServedNode(tmp_path / "data", QUICK) as node:
         node.on_loop(lambda: node.controller.add("a", 1, flush="replicated"))
         yield node
-
-
-def is_closed_by_the_broker(client: RawConnection) -> bool:
-    try:
-        client.receive()
-    except (ConnectionError, TimeoutError) as error:
-        return isinstance(error, ConnectionError)
-    return False
 
 
 def test_a_connection_that_never_sends_is_closed_and_one_that_did_is_not(quick: ServedNode) -> None:
@@ -189,6 +155,33 @@ def test_frames_larger_than_a_receive_come_through_whole(node: ServedNode) -> No
     assert node.on_loop(lambda: node.metrics.held_bytes) == 0
 
 
+def test_large_frames_that_get_the_buffers_of_others_are_stored_as_they_were_sent(node: ServedNode) -> None:
+    """Of four clients at once, each with several frames under way: staged bundles lie in those buffers."""
+    sent = {number: [os.urandom(size * 100 * KIB) for size in (3, 9, 4, 12, 5, 7)] for number in range(4)}
+    with ExitStack() as stack:
+        clients = {number: stack.enter_context(RawConnection(node.port)) for number in sent}
+
+        def write(number: int) -> None:
+            for value in sent[number]:
+                request = produce_request([bytes([number]) + value])
+                clients[number].send(request.ID, request.encode())
+
+        writers = [threading.Thread(target=write, args=(number,)) for number in sent]
+        for writer in writers:
+            writer.start()
+        for number, client in clients.items():
+            for _ in sent[number]:
+                assert client.receive()[1][-1] == 0
+        for writer in writers:
+            writer.join()
+        answer = ask(clients[0], consume(1, size=64 * MIB))
+    stored: dict[int, list[bytes]] = {number: [] for number in sent}
+    for each in bundle.bundles(memoryview(answer.chunks)):
+        for message in bundle.decode(each, 1):
+            stored[message.value[0]].append(bytes(message.value[1:]))
+    assert stored == sent
+
+
 def test_a_consumer_that_does_not_read_gets_no_more_and_holds_no_memory(node: ServedNode) -> None:
     with RawConnection(node.port) as client:
         for _ in range(16):
@@ -228,7 +221,9 @@ def test_a_client_that_takes_nothing_is_closed_in_the_end(quick: ServedNode) -> 
 
 
 def _pins(node: ServedNode) -> int:
-    return sum(file.pins for file in node.broker.data_folder.files._open)
+    """How often files of logs have to stay open."""
+    segments = [segment for log in node.broker.data_folder.logs.values() for segment in log.segments.list]
+    return sum(segment.log_end.file.pins + segment.index_end.file.pins for segment in segments)
 
 
 def test_large_frames_wait_for_memory_and_come_through(tmp_path: Path) -> None:

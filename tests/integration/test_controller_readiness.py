@@ -8,9 +8,9 @@ import pytest
 
 from tank_cli.cluster import folder as cluster_folder
 from tank_cli.cluster import processes
-from tests.support.cluster import LocalCluster, Process, running_cluster
-from tests.support.ports import free_port
-from tests.support.readiness import samples_of
+from tests.support.processes.cluster import LocalCluster, Process, running_cluster
+from tests.support.processes.ports import free_port
+from tests.support.processes.readiness import samples_of
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]

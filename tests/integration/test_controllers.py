@@ -16,19 +16,21 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoRe
 from tank_cli.cluster import folder as cluster_folder
 from tank_cli.cluster import processes
 from tank_protos.call_proof import Prover, ProvingInterceptor
-from tank_protos.cluster_secret import Party, Role, parse
+from tank_protos.cluster_secret import Party, PartyRole, parse
+from tank_protos.feature_levels import OWN
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.generated.control_pb2_grpc import AdminStub, BrokersStub
-from tests.support.cluster import LocalCluster, Process, running_cluster
 from tests.support.patience import patient
-from tests.support.ports import free_port
+from tests.support.processes.cluster import LocalCluster, Process, running_cluster
+from tests.support.processes.ports import free_port
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
 WAIT_S = patient(20.0)
-REGISTER = pb.BrokerUp(register=pb.BrokerRegister(broker=pb.RegisterBroker(broker_id=1)))
-PERSON = Party(Role.ADMIN)
+_BROKER = pb.RegisterBroker(broker_id=1, min_level=OWN.lowest, max_level=OWN.highest)
+REGISTER = pb.BrokerUp(register=pb.BrokerRegister(broker=_BROKER))
+PERSON = Party(PartyRole.ADMIN)
 
 
 @pytest.fixture
@@ -54,7 +56,7 @@ def follower(cluster: LocalCluster) -> Process:
 def test_only_the_leader_answers_and_the_others_name_it(cluster: LocalCluster) -> None:
     leader, other = cluster.leader(), follower(cluster)
     create = pb.Command(create_topic=pb.CreateTopic(name="t", partitions=1))
-    with channel(cluster, other) as line, channel(cluster, other, Party(Role.BROKER, 1)) as as_broker:
+    with channel(cluster, other) as line, channel(cluster, other, Party(PartyRole.BROKER, 1)) as as_broker:
         for answer in (
             AdminStub(line).Change(create, timeout=WAIT_S),
             next(AdminStub(line).State(pb.StateRequest(), timeout=WAIT_S)),

@@ -14,9 +14,9 @@ from tank_client.settings import ConsumerSettings, DamagedPolicy
 from tank_client.sync import Client
 from tank_protos import bundle
 from tank_protos.generated.tank import ProducePartition, ProduceRequest, ProduceTopic
+from tests.support.clients.raw_client import RawConnection
+from tests.support.nodes.served_node import ServedNode
 from tests.support.patience import patient
-from tests.support.raw_client import RawConnection
-from tests.support.served_node import ServedNode
 
 pytestmark = pytest.mark.integration
 

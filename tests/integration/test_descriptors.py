@@ -10,8 +10,8 @@ import pytest
 
 from tank_protos import bundle
 from tank_protos.generated.tank import CreateTopicRequest, ProducePartition, ProduceRequest, ProduceTopic
-from tests.support.ports import free_port
-from tests.support.raw_client import RawConnection
+from tests.support.clients.raw_client import RawConnection
+from tests.support.processes.ports import free_port
 
 pytestmark = pytest.mark.integration
 
@@ -26,7 +26,7 @@ def produce(client: RawConnection) -> int:
 
 def test_a_broker_without_descriptors_serves_those_it_has(tmp_path: Path) -> None:
     port = free_port()
-    command = [sys.executable, "-m", "tests.support.bare_node", str(port), str(tmp_path / "data")]
+    command = [sys.executable, "-m", "tests.support.nodes.bare_node", str(port), str(tmp_path / "data")]
     process = subprocess.Popen(
         ["sh", "-c", f'ulimit -n {FEW_FILES}; exec "$@"', "sh", *command, "files_kept_free=0"],
         stdout=subprocess.PIPE,

@@ -16,16 +16,16 @@ from tank_node.server.connection import Connection
 from tank_node.tank.session import TankSession
 from tank_protos.generated.tank import ConsumeResponse, StatusRequest
 from tank_protos.wire.framing import frame
-from tests.integration.test_connections import (
+from tests.integration.raw_connections import (
     consume,
     is_closed_by_the_broker,
     node,
     produce,
     produce_request,
 )
+from tests.support.clients.raw_client import RawConnection
+from tests.support.nodes.served_node import ServedNode
 from tests.support.patience import patient
-from tests.support.raw_client import RawConnection
-from tests.support.served_node import ServedNode
 from tests.support.waiting import until
 
 __all__ = ["node"]
@@ -45,7 +45,7 @@ def test_a_client_that_closed_its_sending_side_gets_its_acknowledgements(tmp_pat
     with ServedNode(tmp_path / "data") as node, RawConnection(node.port) as client:
         node.on_loop(lambda: node.controller.add("a", 1, flush="disk"))
         log = node.broker.topics["a"].partitions[0].log
-        log.flushing = FlushWork(log, 0, [], ())  # a round that does not end yet
+        log.flushing = FlushWork(log.segments.files, 0, [], ())  # a round that does not end yet
         request = b"".join(frame(1, produce_request([b"x"]).encode()))
         client.socket.sendall(request * 3 + request[:20])
         client.socket.shutdown(socket.SHUT_WR)
@@ -211,7 +211,7 @@ def test_a_stop_does_not_forget_answers_that_are_about_to_leave(node: ServedNode
         def answer() -> bool:
             (connection,) = node.server.connections.by_fd.values()
             connection.session.opened()
-            return node.server._is_busy()
+            return node.server.is_busy()
 
         assert node.on_loop(answer)
 

@@ -8,9 +8,9 @@ import pytest
 from tank_protos import bundle
 from tank_protos.error_codes import ConsumeFlag
 from tank_protos.generated.tank import ConsumePartition, ConsumeRequest, ConsumeResponse, ConsumeTopic
-from tests.support.cluster import LocalCluster, running_cluster
+from tests.support.clients.raw_client import RawConnection
 from tests.support.patience import patient
-from tests.support.raw_client import RawConnection
+from tests.support.processes.cluster import LocalCluster, running_cluster
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]

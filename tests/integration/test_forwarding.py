@@ -18,9 +18,9 @@ from tank_protos.generated.tank import (
     ProduceRequest,
     ProduceTopic,
 )
-from tests.support.cluster import LocalCluster, running_cluster
+from tests.support.clients.raw_client import RawConnection
 from tests.support.patience import patient
-from tests.support.raw_client import RawConnection
+from tests.support.processes.cluster import LocalCluster, running_cluster
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]

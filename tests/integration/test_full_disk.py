@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from tank_node.disk import OsDisk
-from tank_node.log.errors import DiskFull, StorageError
 from tank_node.log.log import LogState
 from tank_node.log.settings import LogSettings
+from tank_node.segment.errors import DiskFull, StorageError
 from tank_protos.error_codes import CreateTopicError
-from tests.integration.test_serve import create_topic, delete_topic, stored, write_one
-from tests.support.broker_process import running_broker
-from tests.support.logs import Folder, append, read_all
+from tests.integration.served import create_topic, delete_topic, stored, write_one
+from tests.support.processes.broker_process import running_broker
+from tests.support.storage.logs import Folder, append, read_all
 
 pytestmark = pytest.mark.integration
 

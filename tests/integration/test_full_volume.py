@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from tank_client.sync import Client
-from tests.integration.test_serve import create_topic, produce
-from tests.support.broker_process import running_broker
-from tests.support.cluster import LocalCluster, running_cluster
-from tests.support.raw_client import RawConnection
-from tests.support.readiness import facts_of
+from tests.integration.served import create_topic, produce
+from tests.support.clients.raw_client import RawConnection
+from tests.support.processes.broker_process import running_broker
+from tests.support.processes.cluster import LocalCluster, running_cluster
+from tests.support.processes.readiness import facts_of
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tank_protos.generated.tank import CreateTopicRequest
-from tests.integration.test_serve import create_topic, produce_request, stored, write_one
-from tests.support.broker_process import BrokerProcess
-from tests.support.raw_client import RawConnection
+from tests.integration.served import create_topic, produce_request, stored, write_one
+from tests.support.clients.raw_client import RawConnection
+from tests.support.processes.broker_process import BrokerProcess
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
 

@@ -10,9 +10,9 @@ import pytest
 
 from tank_cli import first_message, started
 from tank_client.settings import ClientSettings
-from tests.support.broker_process import BrokerProcess
 from tests.support.patience import patient
-from tests.support.ports import free_port
+from tests.support.processes.broker_process import BrokerProcess
+from tests.support.processes.ports import free_port
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 

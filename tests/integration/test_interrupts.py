@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 from tank_cli.shell.exit_codes import ExitCode
-from tests.integration.test_cli import Shell
-from tests.integration.test_cli import broker as broker
-from tests.integration.test_cli import shell as shell
-from tests.integration.test_cli import topic as topic
-from tests.support.broker_process import BrokerProcess
-from tests.support.cluster import LocalCluster
+from tests.integration.shell import Shell
+from tests.integration.shell import broker as broker
+from tests.integration.shell import shell as shell
+from tests.integration.shell import topic as topic
 from tests.support.patience import patient
-from tests.support.ports import free_port
+from tests.support.processes.broker_process import BrokerProcess
+from tests.support.processes.cluster import LocalCluster
+from tests.support.processes.ports import free_port
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 

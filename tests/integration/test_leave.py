@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cluster import LocalCluster, running_cluster
 from tests.support.patience import patient
+from tests.support.processes.cluster import LocalCluster, running_cluster
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 

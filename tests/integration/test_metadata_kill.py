@@ -21,9 +21,9 @@ from tank_protos.generated.tank import (
     FetchPositionsResponse,
     PositionToCommit,
 )
-from tests.support.broker_process import BrokerProcess, running_broker
+from tests.support.clients.raw_client import RawConnection
 from tests.support.patience import patient
-from tests.support.raw_client import RawConnection
+from tests.support.processes.broker_process import BrokerProcess, running_broker
 
 pytestmark = pytest.mark.integration
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.name_service import Mood
 from tests.support.patience import patient
+from tests.support.processes.name_service import Mood
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
 MOODS = pytest.mark.parametrize("mood", [Mood.SILENT, pytest.param(Mood.FAILING, marks=pytest.mark.long)])
@@ -26,7 +26,7 @@ def has_namespaces() -> bool:
 
 def told(module: str, mood: Mood, folder: Path) -> list[str]:
     """Plays a story in namespaces of its own; what it said."""
-    story = [*UNSHARE, "--kill-child", sys.executable, "-m", f"tests.support.{module}", mood.value]
+    story = [*UNSHARE, "--kill-child", sys.executable, "-m", f"tests.support.processes.{module}", mood.value]
     ended = subprocess.run(
         [*story, str(folder)], capture_output=True, text=True, timeout=STORY_S, check=False
     )

@@ -7,9 +7,9 @@ import pytest
 
 from tank_client import ClientSettings, RequestTimedOut
 from tank_client.sync import Client
-from tests.support.cluster import running_cluster
 from tests.support.patience import patient
-from tests.support.readiness import samples_of
+from tests.support.processes.cluster import running_cluster
+from tests.support.processes.readiness import samples_of
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]

@@ -1,7 +1,8 @@
 """Processes of an older version become today's one after the other, under load; an older client works with
 today's processes.
 
-The older ones are built of this repository's history, and know the first feature level alone.
+The older ones are built of this repository's history. Today's know one feature level more than they do: one
+that is there for this test alone (`tests.support.processes.next_version`).
 """
 
 import contextlib
@@ -16,7 +17,7 @@ import pytest
 from tank_cli.cluster.controller_calls import Controllers
 from tank_client import CommittedPosition
 from tank_client.sync import Client
-from tank_protos.feature_levels import FIRST, OWN
+from tank_protos.feature_levels import FIRST
 from tests.chaos.checker import violations
 from tests.chaos.copies import differing
 from tests.chaos.load import TOPICS, places
@@ -25,9 +26,10 @@ from tests.chaos.members import BROKER, CONTROLLER, Member, Members, stop_togeth
 from tests.chaos.network import Loopback
 from tests.chaos.record import Fate, read, values_of
 from tests.chaos.run import BROKERS, CONTROLLERS, NOTE_BYTES, SETTINGS, is_whole, read_all
-from tests.support import older_version
 from tests.support.patience import patient
-from tests.support.readiness import samples_of
+from tests.support.processes import older_version
+from tests.support.processes.next_level import NEXT
+from tests.support.processes.readiness import samples_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 
@@ -40,11 +42,10 @@ REFUSED_S = 30.0
 LEVEL = "tank_controller_feature_level"
 SNAPSHOT = "tank_controller_snapshot_index"
 REFUSED_BROKER = (
-    f"the cluster works at feature level {OWN.highest}, and this version knows up to level {FIRST}: "
+    f"the cluster works at feature level {NEXT}, and this version knows up to level {FIRST}: "
     "start a version at least as new as the others'"
 )
-REFUSED_CONTROLLER = "of the metadata was written by a newer version: start that one"
-"""By a version that knows no levels: it says of each entry that it can't read."""
+REFUSED_CONTROLLER = f"raises the feature level to {FIRST + 1}, and this version knows up to level {FIRST}: "
 
 
 @dataclass
@@ -54,8 +55,10 @@ class Rolling:
     members: Members
     controllers: Controllers
     load: LoadProcess
-    older: list[str]
-    """What a command line begins with that starts the older version."""
+    todays: dict[str, list[str]]
+    """By name: the command line that starts today's version."""
+    olders: dict[str, list[str]]
+    """Likewise of the older version."""
 
     def replace(self, member: Member, *, older: bool = False) -> None:
         """As docs/upgrades.md says: the next one has its turn when all are in sync, and clients get on."""
@@ -90,12 +93,11 @@ class Rolling:
 
     def choose(self, member: Member, *, older: bool) -> None:
         """Which version it starts next."""
-        command = member.command[len(self.older) :] if self.is_older(member) else member.command
-        member.command = [*self.older, *command] if older else command
+        member.command = (self.olders if older else self.todays)[member.name]
 
     def is_older(self, member: Member) -> bool:
         """Whether it is to run the older version."""
-        return member.command[: len(self.older)] == self.older
+        return member.command == self.olders[member.name]
 
     def go_on(self) -> None:
         """Returns when all replicas are in sync, every client got on, and they are in sync still: writing
@@ -107,12 +109,8 @@ class Rolling:
         assert not self.members.ended_by_themselves()
 
     def levels(self) -> set[int]:
-        """The level in force, by the word of all controllers; older ones know of none."""
-        told = {m.number: samples_of(m.http).get(LEVEL) for m in self.members.controllers}
-        assert [n for n, level in told.items() if level is None] == [
-            m.number for m in self.members.controllers if self.is_older(m)
-        ]
-        return {int(level) for level in told.values() if level is not None}
+        """The level in force, by the word of all controllers."""
+        return {int(samples_of(m.http)[LEVEL]) for m in self.members.controllers}
 
     def must_wait_for(self, *members: Member) -> None:
         """The first level is in force, and the leader lacks the word of these for the next. One of the older
@@ -144,6 +142,13 @@ class Rolling:
         assert sentence in said, said
         assert "Traceback" not in said, said
         self.start(member)
+
+
+def knowing_the_next_level(command: list[str]) -> list[str]:
+    """The command line that starts the same module as one of a version that knows the next level."""
+    at = command.index("-P")
+    assert command[at + 1] == "-m"
+    return [*command[:at], "-m", "tests.support.processes.next_version", *command[at + 2 :]]
 
 
 @contextlib.contextmanager
@@ -207,16 +212,18 @@ def test_a_cluster_rolls_from_an_older_version_to_todays_under_load(tmp_path: Pa
     older = older_version.environment(older_version.unpacked(tmp_path / "older"))
     with contextlib.ExitStack() as closing:
         members = closing.enter_context(planned(tmp_path / "cluster"))
+        todays = {member.name: knowing_the_next_level(member.command) for member in members.all}
+        olders = {member.name: [*older, *member.command] for member in members.all}
         for member in members.all:
-            member.command = [*older, *member.command]
+            member.command = olders[member.name]
         members.start_all()
         client = closing.enter_context(Client(members.servers))
         create_topics(client)
         addresses = [member.address for member in members.controllers]
         controllers = closing.enter_context(Controllers(addresses, ""))
         load = closing.enter_context(loaded([*tied_to_us(), sys.executable], members))
-        rolling = Rolling(members, controllers, load, older)
-        assert rolling.levels() == set()
+        rolling = Rolling(members, controllers, load, todays, olders)
+        assert rolling.levels() == {FIRST}
 
         for controller in members.controllers:
             rolling.replace(controller)
@@ -233,10 +240,10 @@ def test_a_cluster_rolls_from_an_older_version_to_todays_under_load(tmp_path: Pa
         rolling.must_wait_for(last)
 
         rolling.start(last)
-        until(lambda: rolling.levels() == {OWN.highest}, "the next level is not in force", RAISED_S)
+        until(lambda: rolling.levels() == {NEXT}, "the next level is not in force", RAISED_S)
         rolling.must_be_refused(first, REFUSED_BROKER)
         rolling.must_be_refused(members.controllers[0], REFUSED_CONTROLLER)
-        assert rolling.levels() == {OWN.highest}
+        assert rolling.levels() == {NEXT}
         check(load, client, members)
 
 

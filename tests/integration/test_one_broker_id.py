@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cluster import running_cluster
 from tests.support.patience import patient
-from tests.support.ports import free_port
-from tests.support.readiness import facts_of
+from tests.support.processes.cluster import running_cluster
+from tests.support.processes.ports import free_port
+from tests.support.processes.readiness import facts_of
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
@@ -29,7 +29,7 @@ def test_the_second_process_says_why_it_waits_and_the_first_serves_on(tmp_path: 
         try:
             sentence = f"another process is broker 1 at {first.addresses['tank']}, and lives"
             until(lambda: sentence in output.read_text(), "it doesn't say why it isn't taken")
-            assert output.read_text().count(f"don't take this broker now: {sentence}") == 1, "once is enough"
+            assert output.read_text().count(f"refuse this broker now: {sentence}") == 1, "once is enough"
             cluster.tank("topic", "create", "t")
             broker = cluster.look("status")["brokers"][0]
             assert (broker["fenced"], broker["connected"]) == (False, True)

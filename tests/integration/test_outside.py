@@ -9,8 +9,8 @@ from tank_cli.cluster import folder as cluster_folder
 from tank_cli.cluster import processes
 from tank_cli.cluster.processes import command_of
 from tank_client.sync import Client
-from tests.support.cluster import LocalCluster, running_cluster
-from tests.support.ports import free_port
+from tests.support.processes.cluster import LocalCluster, running_cluster
+from tests.support.processes.ports import free_port
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 

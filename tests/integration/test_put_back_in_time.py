@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.test_cluster_commands import seen, start
-from tests.integration.test_cluster_messages import TOPIC, broker
-from tests.support.cluster import running_cluster
+from tests.integration.cluster_writer import TOPIC, broker
+from tests.integration.commands_seen import seen, start
+from tests.support.processes.cluster import running_cluster
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]

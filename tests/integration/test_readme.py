@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.broker_process import running_broker
-from tests.support.cluster import LocalCluster, swept
 from tests.support.patience import patient
+from tests.support.processes.broker_process import running_broker
+from tests.support.processes.cluster import LocalCluster, swept
 
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
@@ -78,6 +78,7 @@ def test_the_cluster_of_the_readme_outlives_a_broker(tmp_path: Path) -> None:
 
 @pytest.mark.integration
 def test_the_python_of_the_clients_guide_runs(tmp_path: Path) -> None:
+    """The two whole programs. The others are parts of `examples/client`, which `tests/examples` runs."""
     with running_broker(tmp_path) as broker:
         shown = [
             subprocess.run(
@@ -85,6 +86,7 @@ def test_the_python_of_the_clients_guide_runs(tmp_path: Path) -> None:
                 cwd=tmp_path, capture_output=True, text=True, check=True, timeout=patient(60),
             ).stdout.splitlines()
             for python in blocks("python", GUIDE)
+            if python.startswith(("import ", "from "))
         ]  # fmt: skip
     asynchronous, synchronous = shown
     assert asynchronous[0] == "Stored(first=1, last=1)", "as the comment beside it says"

@@ -19,8 +19,8 @@ from tank_protos.generated.tank import (
     ProduceTopic,
 )
 from tank_protos.wire.framing import frame
-from tests.support.raw_client import RawConnection
-from tests.support.served_node import ServedNode
+from tests.support.clients.raw_client import RawConnection
+from tests.support.nodes.served_node import ServedNode
 
 pytestmark = pytest.mark.integration
 

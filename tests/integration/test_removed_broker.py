@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cluster import LocalCluster, running_cluster
+from tests.support.processes.cluster import LocalCluster, running_cluster
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]

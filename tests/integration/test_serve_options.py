@@ -9,9 +9,9 @@ import pytest
 
 from tank_node.monitoring.http import MAX_CONNECTIONS
 from tank_protos.generated.tank import DescribeTopicsRequest, DescribeTopicsResponse
-from tests.integration.test_serve import create_topic, get, stored, write_one
-from tests.support.broker_process import BrokerProcess, running_broker
-from tests.support.raw_client import RawConnection
+from tests.integration.served import create_topic, get, stored, write_one
+from tests.support.clients.raw_client import RawConnection
+from tests.support.processes.broker_process import BrokerProcess, running_broker
 
 pytestmark = pytest.mark.integration
 

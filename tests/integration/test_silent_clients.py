@@ -1,5 +1,6 @@
 """Connections on which nothing comes for a while: what the broker sends of itself, and to which clients."""
 
+import os
 import socket
 import time
 from contextlib import ExitStack
@@ -20,9 +21,9 @@ from tank_protos.generated.tank import (
     ProduceRequest,
     ProduceTopic,
 )
-from tests.support.broker_process import BrokerProcess
-from tests.support.raw_client import RawConnection
-from tests.support.served_node import ServedNode
+from tests.support.clients.raw_client import RawConnection
+from tests.support.nodes.served_node import ServedNode
+from tests.support.processes.broker_process import BrokerProcess
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.integration
@@ -89,10 +90,11 @@ def test_tcp_asks_whether_the_other_end_is_there(tmp_path: Path) -> None:
         opened(stack, node.port)
 
         def options() -> list[int]:
-            [sock] = [connection.socket for connection in node.server.connections.by_fd.values()]
+            [fd] = node.server.connections.by_fd
             names = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
-            on = sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
-            return [on, *(sock.getsockopt(socket.IPPROTO_TCP, name) for name in names)]
+            with socket.socket(fileno=os.dup(fd)) as sock:
+                on = sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+                return [on, *(sock.getsockopt(socket.IPPROTO_TCP, name) for name in names)]
 
         assert node.on_loop(options) == [1, 30, 10, 3]
 

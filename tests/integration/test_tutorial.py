@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from tests.support.patience import patient
-from tests.support.ports import free_port
+from tests.support.processes.ports import free_port
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "tutorial.md"
 ADDRESS = "127.0.0.1:11011"
 SERVE = "tank serve --data tutorial &"
 UNTIL_IT_SERVES = "until tank status > /dev/null 2>&1; do sleep 0.1; done"
+FREE = "127.0.0.1:0"
 
 
 def steps() -> list[tuple[str, list[str]]]:
@@ -48,7 +49,7 @@ def test_the_tutorial_can_be_typed_and_answers_as_it_shows(tmp_path: Path) -> No
         lines.append(f"echo '=== {at}'")
         if command == SERVE:
             lines += [
-                f"tank serve --data tutorial --listen {address} --http 127.0.0.1:0 2>&1 &",
+                f"tank serve --data tutorial --listen {address} --http {FREE} --kafka {FREE} 2>&1 &",
                 UNTIL_IT_SERVES,
             ]
         else:

@@ -45,10 +45,10 @@ def test_a_source_is_changed_when_its_content_is(tmp_path: Path) -> None:
 def test_stale_modules_are_not_used_and_it_is_said(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(twins, "MODE", "auto")
     with pytest.warns(RuntimeWarning, match=r"sources \(node/tank_node/metrics.py\).*make kernel"):
-        assert kernel._chosen() == "pure"
+        assert kernel.choose() == "pure"
     monkeypatch.setattr(twins, "MODE", "compiled")
     with pytest.raises(ImportError, match=r"older than their sources.*run `make kernel`"):
-        kernel._chosen()
+        kernel.choose()
 
 
 def test_modules_that_are_not_there_are_no_error_unless_asked_for(
@@ -56,10 +56,10 @@ def test_modules_that_are_not_there_are_no_error_unless_asked_for(
 ) -> None:
     (folder / LIBRARY).unlink()
     monkeypatch.setattr(twins, "MODE", "auto")
-    assert kernel._chosen() == "pure"
+    assert kernel.choose() == "pure"
     monkeypatch.setattr(twins, "MODE", "compiled")
     with pytest.raises(ImportError, match=r"were not compiled.*make kernel"):
-        kernel._chosen()
+        kernel.choose()
 
 
 def test_both_words_are_told_where_node_and_twins_differ(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,8 +96,8 @@ def test_the_environment_chooses_and_a_library_that_does_not_load_is_left_out(tm
 
 @pytest.mark.skipif(kernel.NAME == "pure", reason="the node is not compiled")
 def test_compiled_modules_take_the_place_of_the_plain_ones() -> None:
-    import tank_node.log.append
+    import tank_node.log.tail
     import tank_node.server.server
 
-    for module in (tank_node.server.server, tank_node.log.append):
+    for module in (tank_node.server.server, tank_node.log.tail):
         assert str(kernel.FOLDER) in str(module.__file__)

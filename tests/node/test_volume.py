@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tank_node.disk import Space
-from tank_node.log.errors import DiskFull
+from tank_node.segment.errors import DiskFull
 from tank_node.volume import Room, Volume
-from tests.support.bench_node import BenchNode
+from tests.support.nodes.bench_node import BenchNode
 
 GIB = 1 << 30
 SIZE = 100 * GIB

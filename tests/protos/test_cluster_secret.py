@@ -9,11 +9,11 @@ from tank_protos.cluster_secret import (
     NONCE_BYTES,
     Nonces,
     Party,
+    PartyRole,
     Question,
-    Refusal,
-    Role,
     SecretError,
     SecretFile,
+    SecretRefusal,
     Secrets,
     UnprovenError,
     Verifier,
@@ -24,8 +24,8 @@ from tests.support.manual_clock import ManualClock
 
 OLD, NEW, OTHER = (letter * 32 for letter in (b"o", b"n", b"x"))
 CHANGE, STATE = "/tank.control.Admin/Change", "/tank.control.Admin/State"
-HERE, THERE = Party(Role.CONTROLLER, 1, b"d" * 16), Party(Role.CONTROLLER, 2, b"e" * 16)
-PERSON, BROKER = Party(Role.ADMIN), Party(Role.BROKER, 7)
+HERE, THERE = Party(PartyRole.CONTROLLER, 1, b"d" * 16), Party(PartyRole.CONTROLLER, 2, b"e" * 16)
+PERSON, BROKER = Party(PartyRole.ADMIN), Party(PartyRole.BROKER, 7)
 
 
 def counted() -> Callable[[int], bytes]:
@@ -41,14 +41,15 @@ class Both:
         self.clock = ManualClock()
         self.here, self.there = here, there
         self.random = counted()
-        self.verifier = Verifier(HERE, Nonces(self.random, self.clock.monotonic_ms))
+        self.nonces = Nonces(self.random, self.clock.monotonic_ms)
+        self.verifier = Verifier(HERE, self.nonces)
 
     def proof(self, method: str = CHANGE, caller: Party = PERSON) -> bytes:
         """Of a caller that asked for it."""
         question = Question(self.there, caller, method, self.random(NONCE_BYTES))
         return question.proof(self.verifier.answer(question.request, self.here), demanded=True)
 
-    def judged(self, proof: bytes | None, method: str = CHANGE) -> Party | Refusal:
+    def judged(self, proof: bytes | None, method: str = CHANGE) -> Party | SecretRefusal:
         assert self.here is not None
         return self.verifier.judge(method, proof, self.here)
 
@@ -103,26 +104,26 @@ def test_who_knows_the_secret_is_known_by_its_proof(both: Both) -> None:
 def test_a_proof_is_good_once(both: Both) -> None:
     proof = both.proof()
     assert both.judged(proof) == PERSON
-    assert both.judged(proof) is Refusal.STALE
+    assert both.judged(proof) is SecretRefusal.STALE
 
 
 def test_a_proof_is_good_for_its_method_alone(both: Both) -> None:
-    assert both.judged(both.proof(method=STATE), CHANGE) is Refusal.WRONG
+    assert both.judged(both.proof(method=STATE), CHANGE) is SecretRefusal.WRONG
 
 
 def test_a_proof_is_good_at_the_controller_that_was_meant(both: Both) -> None:
     proof = both.proof()
     verifier = Verifier(THERE, Nonces(both.random, both.clock.monotonic_ms))
-    assert verifier.judge(CHANGE, proof, Secrets((NEW,))) is Refusal.NOT_MEANT
+    assert verifier.judge(CHANGE, proof, Secrets((NEW,))) is SecretRefusal.NOT_MEANT
     given = pb.CallProof.FromString(proof)
     given.answerer.CopyFrom(THERE.message())
-    assert verifier.judge(CHANGE, given.SerializeToString(), Secrets((NEW,))) is Refusal.STALE
+    assert verifier.judge(CHANGE, given.SerializeToString(), Secrets((NEW,))) is SecretRefusal.STALE
 
 
 def test_nobody_speaks_for_another_with_a_proof_that_it_heard(both: Both) -> None:
     given = pb.CallProof.FromString(both.proof())
     given.caller.CopyFrom(BROKER.message())
-    assert both.judged(given.SerializeToString()) is Refusal.WRONG
+    assert both.judged(given.SerializeToString()) is SecretRefusal.WRONG
 
 
 def test_a_challenge_is_answered_in_time_or_not_at_all(both: Both) -> None:
@@ -130,21 +131,24 @@ def test_a_challenge_is_answered_in_time_or_not_at_all(both: Both) -> None:
     both.clock.pass_ms(Nonces.LIFE_MS)
     assert both.judged(proof) == PERSON
     both.clock.pass_ms(1)
-    assert both.judged(late) is Refusal.STALE
-    assert both.judged(both.proof()) == PERSON, "and the ones before are forgotten"
-    assert len(both.verifier._nonces._used) == 1 + 1
+    assert both.judged(late) is SecretRefusal.STALE
+    assert both.judged(both.proof()) == PERSON
+    assert len(both.nonces.used) == 1 + 1
+    both.clock.pass_ms(Nonces.LIFE_MS + 1)
+    assert both.judged(both.proof()) == PERSON
+    assert len(both.nonces.used) == 1, "and the ones before are forgotten"
 
 
 def test_made_up_random_bytes_are_of_no_challenge(both: Both) -> None:
     given = pb.CallProof.FromString(both.proof())
     for answered in (b"", b"x" * 56, given.answered[:-1] + bytes([given.answered[-1] ^ 1])):
         given.answered = answered
-        assert both.judged(given.SerializeToString()) is Refusal.STALE
+        assert both.judged(given.SerializeToString()) is SecretRefusal.STALE
 
 
 @pytest.mark.parametrize("carried", [None, b"", b"\xff\xff", pb.CallProof().SerializeToString()])
 def test_what_is_no_proof_is_refused(both: Both, carried: bytes | None) -> None:
-    assert both.judged(carried) in (Refusal.MISSING, Refusal.NOT_MEANT)
+    assert both.judged(carried) in (SecretRefusal.MISSING, SecretRefusal.NOT_MEANT)
 
 
 def test_a_controllers_own_proof_is_no_callers(both: Both) -> None:
@@ -155,14 +159,14 @@ def test_a_controllers_own_proof_is_no_callers(both: Both) -> None:
         caller=PERSON.message(), answerer=answer.answerer, asked=question.request.nonce,
         answered=answer.nonce, proof=answer.proof,
     )  # fmt: skip
-    assert both.judged(shown.SerializeToString()) is Refusal.WRONG
+    assert both.judged(shown.SerializeToString()) is SecretRefusal.WRONG
 
 
 def test_a_changed_byte_anywhere_is_no_proof(both: Both) -> None:
     proof = both.proof()
     for at in range(len(proof)):
         changed = proof[:at] + bytes([proof[at] ^ 1]) + proof[at + 1 :]
-        assert isinstance(both.judged(changed), Refusal), at
+        assert isinstance(both.judged(changed), SecretRefusal), at
     assert both.judged(proof) == PERSON
 
 

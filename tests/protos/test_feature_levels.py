@@ -2,8 +2,8 @@
 
 import pytest
 
-from tank_protos import feature_levels
-from tank_protos.feature_levels import FIRST, OWN, Levels, formats
+from tank_protos.feature_levels import FIRST, OWN, PUSH_VERSIONS, Levels, formats
+from tests.support.processes import next_level
 
 
 @pytest.mark.parametrize(
@@ -24,14 +24,19 @@ def test_one_that_does_not_know_the_level_in_force_is_told_what_to_do(
     assert f"level {in_force}" in refusal or not said
 
 
-def test_who_says_nothing_is_of_before_there_were_levels() -> None:
-    assert feature_levels.said(0, 0) == Levels(FIRST, FIRST)
-    assert feature_levels.said(2, 4) == Levels(2, 4)
-
-
 def test_every_level_that_this_version_knows_says_what_is_written_at_it() -> None:
     known = [formats(level) for level in range(OWN.lowest, OWN.highest + 1)]
-    assert known[0].snapshot == 3, "a version of before there were levels reads it"
+    assert OWN.lowest == FIRST
     assert [each.snapshot for each in known] == sorted(each.snapshot for each in known)
+    assert {each.push for each in known} == PUSH_VERSIONS
     with pytest.raises(KeyError):
         formats(OWN.highest + 1)
+
+
+def test_a_next_level_is_known_for_a_while_alone() -> None:
+    with next_level.known():
+        assert formats(next_level.NEXT) == next_level.FORMATS
+        assert next_level.FORMATS.push in PUSH_VERSIONS
+    assert next_level.FORMATS.push not in PUSH_VERSIONS
+    with pytest.raises(KeyError):
+        formats(next_level.NEXT)

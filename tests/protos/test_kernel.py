@@ -47,13 +47,13 @@ def test_the_compiled_kernel_is_taken_where_it_is() -> None:
 
 def test_a_missing_kernel_is_no_error_unless_it_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernel, "MODE", "auto")
-    assert kernel._load("tank_protos.compiled.nobody") is None
+    assert kernel.load("tank_protos.compiled.nobody") is None
     monkeypatch.setattr(kernel, "MODE", "compiled")
     with pytest.raises(ImportError, match="make kernel"):
-        kernel._load("tank_protos.compiled.nobody")
+        kernel.load("tank_protos.compiled.nobody")
     # A source is not taken for a compiled module, whether or not Cython is installed.
     with pytest.raises(ImportError, match="was not compiled"):
-        kernel._load("tank_protos.compiled")
+        kernel.load("tank_protos.compiled")
 
 
 @built

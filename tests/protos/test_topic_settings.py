@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tank_protos import topic_settings as ts
+from tank_protos.feature_levels import FIRST, KAFKA
 from tank_protos.topic_settings import (
     CleanupPolicy,
     FlushPolicy,
@@ -86,6 +87,17 @@ def test_durations_take_units_and_sums(text: str, ms: int) -> None:
         ("min.insync.replicas", "256"),
         ("flush.messages", "1e3"),
         ("unclean.leader.election", "yes"),
+        ("log.cleanup.policy", "delete,delete"),
+        ("log.cleanup.policy", "delete,"),
+        ("log.format", "xml"),
+        ("max.message.bytes", "2g"),
+        ("message.timestamp.type", "NoTimestampType"),
+        ("message.timestamp.after.max.ms", "-1"),
+        ("message.timestamp.after.max.ms", "9223372036854775806"),
+        ("delete.retention.ms", "9223372036854775807"),
+        ("min.compaction.lag.ms", "soon"),
+        ("record.validation", "none"),
+        ("transcode", "maybe"),
     ],
 )
 def test_a_value_that_cannot_be_is_refused_with_key_value_and_advice(key: str, value: str) -> None:
@@ -108,6 +120,69 @@ def test_an_unknown_key_names_the_nearest() -> None:
 
 def test_compact_is_kafkas_word_for_cleanup() -> None:
     assert from_pairs({"log.cleanup.policy": "compact"}).cleanup_policy is CleanupPolicy.CLEANUP
+
+
+@pytest.mark.parametrize("text", ["cleanup,delete", "compact,delete", "delete, compact", "Delete,CLEANUP"])
+def test_both_policies_may_be_written_in_any_order(text: str) -> None:
+    assert from_pairs({"log.cleanup.policy": text}).cleanup_policy is CleanupPolicy.BOTH
+
+
+def test_a_policy_says_what_it_does() -> None:
+    done = [(policy.deletes, policy.compacts) for policy in CleanupPolicy]
+    assert done == [(True, False), (False, True), (True, True)]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "meant"),
+    [
+        ("max.message.bytes", "2m", ("max_message_bytes", 2 * 1024**2)),
+        ("max.message.bytes", str(2**31 - 1), ("max_message_bytes", 2**31 - 1)),
+        ("message.timestamp.type", "logappendtime", ("timestamp_type", ts.TimestampType.LOG_APPEND_TIME)),
+        ("message.timestamp.before.max.ms", "90", ("timestamp_before_max_ms", 90)),
+        ("message.timestamp.before.max.ms", "7d", ("timestamp_before_max_ms", 7 * 86_400_000)),
+        ("message.timestamp.after.max.ms", str(2**63 - 1), ("timestamp_after_max_ms", ts.UNLIMITED_MS)),
+        ("delete.retention.ms", "0", ("delete_retention_ms", 0)),
+        ("min.compaction.lag.ms", "1min", ("min_compaction_lag_ms", 60_000)),
+        ("record.validation", "Full", ("record_validation", ts.RecordValidation.FULL)),
+        ("transcode", "lenient", ("transcode", ts.Transcoding.LENIENT)),
+        ("log.format", "kafka", ("log_format", ts.LogFormat.KAFKA)),
+    ],
+)
+def test_settings_for_kafkas_clients_are_read(key: str, value: str, meant: tuple[str, object]) -> None:
+    field, expected = meant
+    assert getattr(from_pairs({key: value}), field) == expected
+
+
+def test_without_settings_kafkas_clients_find_its_defaults() -> None:
+    shown = {key: value for key, value, _ in TopicSettings().describe()}
+    assert shown["max.message.bytes"] == "1048588"
+    assert shown["message.timestamp.type"] == "CreateTime"
+    assert shown["message.timestamp.before.max.ms"] == str(2**63 - 1)
+    assert shown["message.timestamp.after.max.ms"] == "3600000"
+    assert shown["delete.retention.ms"] == "86400000"
+    assert shown["min.compaction.lag.ms"] == "0"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("log.cleanup.policy", "compact,delete"), ("log.format", "tank"), ("transcode", "strict")],
+)
+def test_what_older_processes_do_not_know_needs_the_feature_level_of_kafka(key: str, value: str) -> None:
+    settings = from_pairs({"flush": "disk", key: value})
+    assert ts.level_problem(settings, KAFKA) is None
+    problem = ts.level_problem(settings, FIRST)
+    assert problem is not None
+    assert (problem.key, problem.advice) == (key, "needs feature level 2")
+
+
+def test_what_all_processes_know_needs_no_higher_feature_level() -> None:
+    older = from_pairs({"log.cleanup.policy": "compact", "flush": "disk"})
+    assert ts.level_problem(older, FIRST) is None
+
+
+def test_keys_are_known_from_their_feature_level_on() -> None:
+    assert "log.format" not in ts.setting_keys(FIRST)
+    assert set(ts.setting_keys(FIRST)) < set(ts.setting_keys(KAFKA)) == set(ts.setting_keys())
 
 
 def test_min_insync_follows_the_replication_factor_unless_set() -> None:
@@ -134,6 +209,9 @@ def test_min_insync_follows_the_replication_factor_unless_set() -> None:
         ("flush.messages", "1024", "1024"),
         ("flush", "disk", "disk"),
         ("log.retention.secs", "whenever", "whenever"),
+        ("delete.retention.ms", "86400000", "1d"),
+        ("min.compaction.lag.ms", "1500", "1500ms"),
+        ("message.timestamp.after.max.ms", str(2**63 - 1), str(2**63 - 1)),
         ("of.another.version", "604800", "604800"),
     ],
 )
@@ -169,6 +247,12 @@ def test_describe_shows_the_brokers_flush_and_what_was_set() -> None:
             "log.cleaner.min.cleanable.ratio": st.integers(0, 100).map(lambda n: str(n / 100)),
             "unclean.leader.election": st.sampled_from(["true", "false"]),
             "validate.bundles": st.sampled_from(["true", "false"]),
+            "log.format": st.sampled_from(list(ts.LogFormat)).map(str),
+            "log.cleanup.policy": st.sampled_from(["delete", "compact", "compact,delete"]),
+            "max.message.bytes": st.integers(0, 2**31 - 1).map(str),
+            "message.timestamp.type": st.sampled_from(list(ts.TimestampType)).map(str),
+            "message.timestamp.before.max.ms": st.sampled_from([0, 5, ts.UNLIMITED_MS]).map(str),
+            "delete.retention.ms": st.integers(0, 10**9).map(str),
         },
     )
 )
@@ -194,7 +278,7 @@ def test_strangers_text_gives_settings_or_a_setting_error(key: str, value: str) 
 
 def test_names_of_topics_and_groups() -> None:
     assert topic_name_problem("flights-2013_a") is None
-    for bad in ("", "a" * 65, "-", "_-", "a b", "a.b", "a/b", "é", "a\n"):
+    for bad in ("", "a" * 250, ".", "..", "a b", "a/b", "é", "a\n"):
         assert topic_name_problem(bad)
     assert group_name_problem("nightly job") is None
     for bad in ("", "g" * 256, "g\x00", "\udc80"):
@@ -236,5 +320,7 @@ def test_unknown_keys_of_tanks_own_messages_are_named() -> None:
 
 def test_settings_of_ours_are_unknown_to_the_original() -> None:
     ours = ["flush", "min.insync.replicas", "unclean.leader.election", "validate.bundles"]
-    assert ts.unknown_to_tank(ts.setting_keys()) == ours
+    later = [key for key in ts.setting_keys() if key not in ts.setting_keys(FIRST)]
+    assert ts.unknown_to_tank(ts.setting_keys()) == [*ours, *later]
+    assert "log.format" in later
     assert ts.unknown_to_tank(["Log.Retention.Secs", "Flush", "flsuh"]) == ["Flush", "flsuh"]

@@ -13,8 +13,10 @@ from tank_protos import kernel
 from tank_protos.bundle import Codec, as_batch, encode, encode_sparse, read_header
 from tank_protos.bundle import cut as bundle_cut
 from tank_protos.bundle.decoding import Message
+from tank_protos.kafka import record_batch, records, transcode
+from tank_protos.kafka.records import KafkaRecord
 from tank_protos.storage import produce_run
-from tank_protos.wire.errors import InvalidBundle, OutOfRange
+from tank_protos.wire.errors import OutOfRange, WireError
 
 if kernel.NAME == "pure":
     pytest.skip("the compiled kernel is not built, or switched off", allow_module_level=True)
@@ -25,6 +27,13 @@ KEYS = [b"key", None] * 20
 STAMPS = list(range(40))
 DENSE = encode(VALUES, timestamps=STAMPS, keys=KEYS, codec=Codec.NONE)
 SPARSE = encode_sparse(range(5, 85, 2), VALUES, timestamps=7, keys=KEYS, codec=Codec.NONE)
+RECORDS = [
+    KafkaRecord(key, value, at, at, ((b"name", b"x"),) if at % 7 == 6 else ())
+    for at, (key, value) in enumerate(zip(KEYS, VALUES, strict=True))
+]
+PLAIN_RECORDS = RECORDS[:6]
+BATCH = record_batch.encode(RECORDS, base_timestamp_ms=7)
+PLAIN_BATCH = record_batch.encode(PLAIN_RECORDS, base_timestamp_ms=7)
 PREFIX = b"\3c++" + bytes(5) + b"\1" + b"\1a" + b"\1" + b"\3\0"
 
 
@@ -56,6 +65,33 @@ def found_in(data: bytearray) -> object:
     return made[:2]
 
 
+def converted(batch: bytes) -> list[Call]:
+    """Calls that convert a record batch, and walk its records."""
+    header = record_batch.verify(memoryview(batch))
+    payload = record_batch.payload_of(batch, header)
+    count = header.records_count
+    assert records
+    assert transcode
+    return [
+        lambda: compiled("walk")(payload, count, count - 1),
+        lambda: compiled("walk")(payload, count + 1, count - 1),
+        lambda: compiled("read_columns")(payload, count),
+        lambda: compiled("read_columns")(payload, count + 1),
+        lambda: compiled("produced_to_tank")(batch, header, append_ms=5, compacted=False, lenient=False),
+        lambda: compiled("produced_to_tank")(batch, header, append_ms=5, compacted=False, lenient=True),
+        lambda: compiled("stored_to_tank")(batch, header, append_ms=5, sparse=False),
+        lambda: compiled("stored_to_tank")(batch, header, append_ms=5, sparse=True),
+    ]
+
+
+def stored(batch: bytes) -> list[Call]:
+    """Calls that convert a bundle with its length before it."""
+    return [
+        lambda: compiled("produced_to_kafka")(batch, compacted=False),
+        lambda: compiled("stored_to_kafka")(batch, 1, leader_epoch=3, compacted=True),
+    ]
+
+
 def calls() -> list[Call]:
     """Each compiled function, over good input and bad."""
     batch = as_batch(encode([b"x" * 40], timestamps=5))
@@ -81,11 +117,17 @@ def calls() -> list[Call]:
         lambda: compiled("encode_sparse")([5] * 40, VALUES, timestamps=5),
         lambda: fill(VALUES, KEYS, 0, 100, 200),
         lambda: found_in(frames),
+        *converted(BATCH),
+        *converted(PLAIN_BATCH),
+        *stored(as_batch(DENSE)),
+        *stored(as_batch(SPARSE)),
+        *stored(as_batch(encode(VALUES * 20, timestamps=5, codec=Codec.SNAPPY))),
+        *stored(as_batch(DENSE[:-1])),
     ]
 
 
 def quietly(call: Call) -> None:
-    with suppress(InvalidBundle, OutOfRange, MemoryError):
+    with suppress(WireError, MemoryError):
         call()
 
 
@@ -127,7 +169,7 @@ def test_a_lack_of_memory_ends_the_call_and_nothing_else(place: int) -> None:
     call = calls()[place]
     try:
         call()
-    except (InvalidBundle, OutOfRange):
+    except WireError:
         return
     for allocation in range(1, 60):
         try:

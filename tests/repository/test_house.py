@@ -2,41 +2,15 @@
 
 import ast
 import re
-import subprocess
 import tomllib
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ("node", "controller", "protos", "client", "spark")
+from tests.repository.tree import ROOMS, ROOT, python_files, tracked
+
 TEXT = {".py", ".md", ".toml", ".json", ".proto", ".sh", ".yaml", ".yml", ".txt", ".cfg", ""}
-LONGEST_FILE, LONGEST_FUNCTION = 500, 60
-LONG_FILES = {
-    "protos/tank_compiler/emit/decode.py": "one decoder: arrays, texts and tags call each other",
-}
-"""Files above the limit that are one thing, with the reason why."""
-
-
-def tracked() -> list[Path]:
-    """All files that git tracks or would track, as paths from the root; where there is no git, all."""
-    try:
-        listed = subprocess.run(
-            ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
-            cwd=ROOT, capture_output=True, text=True, check=True,
-        ).stdout.splitlines()  # fmt: skip
-    except (OSError, subprocess.CalledProcessError):
-        listed = [str(p.relative_to(ROOT)) for p in ROOT.rglob("*") if ".venv" not in p.parts]
-    return [Path(name) for name in listed if (ROOT / name).is_file()]
-
-
-def python_files() -> list[Path]:
-    return [p for p in tracked() if p.suffix == ".py" and "generated" not in p.parts]
-
-
-def test_no_file_has_two_jobs() -> None:
-    long = {str(p) for p in python_files() if len((ROOT / p).read_text().splitlines()) > LONGEST_FILE}
-    assert long == LONG_FILES.keys(), f"a file over {LONGEST_FILE} lines is cut, or stands in LONG_FILES"
+LONGEST_FUNCTION = 60
 
 
 def test_no_function_has_two_jobs() -> None:
@@ -176,3 +150,45 @@ def test_the_index_of_the_docs_names_every_page() -> None:
     assert [p.name for p in sorted((ROOT / "docs").glob("*.md")) if f"({p.name})" not in index] == [
         "README.md"
     ]
+
+
+def test_tests_share_what_they_need_in_modules_of_their_own() -> None:
+    """What two test modules need is no test's: it lies in `tests/support`, or beside them."""
+    found = []
+    for path in python_files():
+        for node in ast.walk(ast.parse((ROOT / path).read_text())):
+            if isinstance(node, ast.ImportFrom):
+                names = [node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)]
+            elif isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            else:
+                continue
+            found += [f"{path}: {name}" for name in names if re.match(r"tests\b.*\.test_\w+$", name)]
+    assert not found, found
+
+
+def test_what_tests_share_stands_in_rooms() -> None:
+    rooms = {path.parent for path in tracked() if path.parts[:2] == ("tests", "support")}
+    full = {str(room): sum(path.parent == room for path in python_files()) for room in rooms}
+    assert all(count <= 20 for count in full.values()), full
+
+
+def test_the_tests_of_a_room_stand_in_a_folder_of_its_name() -> None:
+    """What tests/node/log tests is node/tank_node/log; folders for what is no room are named here."""
+    apart = {"tests/cli/data", "tests/client/data", "tests/controller/data"}
+    packages = {
+        "node": "tank_node",
+        "controller": "tank_controller",
+        "client": "tank_client",
+        "cli": "tank_cli",
+    }
+    homes = {"node": "node", "controller": "controller", "client": "client", "cli": "client"}
+    strange = {
+        str(path.parent)
+        for path in python_files()
+        if len(path.parts) == 4
+        and path.parts[0] == "tests"
+        and path.parts[1] in packages
+        and not (ROOT / homes[path.parts[1]] / packages[path.parts[1]] / path.parts[2]).is_dir()
+    }
+    assert strange <= apart, strange

@@ -34,9 +34,9 @@ from tank_protos.generated.tank import (
 )
 from tank_protos.wire.framing import frame
 from tank_protos.wire.message import Message
-from tests.support.bench_node import BenchNode
-from tests.support.broker_cell import BrokerCell
-from tests.support.tank_server import tank_server
+from tests.support.nodes.bench_node import BenchNode
+from tests.support.nodes.broker_cell import BrokerCell
+from tests.support.nodes.tank_server import tank_server
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PRODUCT: Final = tuple(
@@ -94,7 +94,8 @@ def of_one_broker(folder: Path) -> dict[str, Way]:
 
         def ask(client: socket.socket, request: bytes) -> Way:
             client.sendall(request)
-            way = traced(turn)
+            loop.call_soon(loop.stop)
+            way = traced(loop.run_forever)  # once around
             assert client.recv(1 << 16)
             return way
 
@@ -145,7 +146,10 @@ def of_three_brokers(folder: Path) -> dict[str, Way]:
     ways["leader, from the last answer to the producer's answer queued"] = traced(pipes[1][2].receive)
     assert client.answers()
     cell.run(300)
-    ways["another leader in the view, three brokers"] = traced(lambda: cell.change(leader=2))
+    ways["another leader in the view, which connects first"] = traced(lambda: cell.change(leader=2))
+    cell.create("b", leader=3, flush="replicated")
+    cell.run(300)
+    ways["another leader in the view, which is connected"] = traced(lambda: cell.change(leader=3))
     cell.run(300)
     cell.close()
     return ways

@@ -1,4 +1,4 @@
-"""The simulator's command line: many seeds, or one again with its trace."""
+"""The simulator's command line: runs many seeds, or one seed again with its trace."""
 
 import argparse
 import os

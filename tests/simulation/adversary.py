@@ -1,6 +1,6 @@
-"""Strikes at the worst moment: just as a leader proposes who is in sync.
+"""Makes a fault at the worst moment: just when a leader proposes an in-sync set.
 
-By chance alone hardly anything goes wrong in the milliseconds until the controllers have judged a proposal.
+Random faults rarely happen in the milliseconds until the controllers have decided on a proposal.
 """
 
 from collections.abc import Mapping, Sequence

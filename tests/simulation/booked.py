@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
-from tank_controller.raft.messages import Entry, HardState, NodeId, Snapshot
+from tank_controller.raft.messages import HardState, LogEntry, NodeId, Snapshot
 from tank_controller.raft_node.storage import RaftStorage
 from tank_controller.state.machine import Metadata
-from tank_controller.state.outcome import Outcome
+from tank_controller.state.outcome import CommandOutcome
 from tank_protos.generated import control_pb2 as pb
 from tests.simulation.metadata_books import MetadataBooks
 from tests.simulation.raft_books import RaftBooks
@@ -16,7 +16,7 @@ class BookedStorage(RaftStorage):
 
     books: RaftBooks
 
-    def persist(self, hard: HardState | None, snapshot: Snapshot | None, entries: Sequence[Entry]) -> None:
+    def persist(self, hard: HardState | None, snapshot: Snapshot | None, entries: Sequence[LogEntry]) -> None:
         """As the real one."""
         super().persist(hard, snapshot, entries)
         self.books.persisted(NodeId(self.ordinal, self.disk), hard, snapshot, entries)
@@ -32,7 +32,7 @@ class BookedMetadata(Metadata):
         self._name = name
         self._books = books
 
-    def apply(self, index: int, data: bytes) -> Outcome:
+    def apply(self, index: int, data: bytes) -> CommandOutcome:
         """As the real one."""
         outcome = super().apply(index, data)
         self._books.applied(self._name, self.state, index, data, outcome)

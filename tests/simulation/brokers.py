@@ -13,14 +13,15 @@ from functools import partial
 from tank_node.broker.broker import Broker
 from tank_node.broker.forwarding import ForwardingPolicy
 from tank_node.clock import SteadyClock
-from tank_node.cluster.session import ControllerSession, Registration
+from tank_node.cluster.registration import Registration
+from tank_node.cluster.stream import ControllerStream
 from tank_node.limits import Limits
-from tank_node.log.errors import DataFolderError
 from tank_node.log.log import LogState
 from tank_node.metrics import Metrics
 from tank_node.partition.partition import Partition
 from tank_node.peers.forwarder import Forwarder
 from tank_node.peers.replicator import Replicator
+from tank_node.segment.errors import DataFolderError
 from tank_node.store.data_folder import DataFolder
 from tank_protos import feature_levels
 from tank_protos.generated import control_pb2 as pb
@@ -63,7 +64,7 @@ class BrokerMachine:
         """Its address: another machine may have had it before."""
         self.disk = SimulatedDisk()
         self.life: Life | None = None
-        self.link: ControllerSession | None = None
+        self.link: ControllerStream | None = None
         self.broker: Broker | None = None
         self.server: Server | None = None
         self.rack = ""
@@ -110,7 +111,6 @@ class BrokerMachine:
         if life is not None:
             life.alive = False
             self.network.process_ended(life, power=power)
-        level = self.link.view.feature_level if self.link is not None else 0
         if self.server is not None and self.addresses.servers.get((self.host, PORT)) is self.server:
             del self.addresses.servers[(self.host, PORT)]
         self.life = self.link = self.broker = self.server = None
@@ -122,7 +122,7 @@ class BrokerMachine:
         else:
             self.disk.kill_process()
         self.disk.recover()
-        if self.earlier is None and level >= feature_levels.FOLDERS_IN_TIME:
+        if self.earlier is None:
             self.earlier = copy.deepcopy(self.disk)
 
     def stop(self) -> None:
@@ -209,7 +209,7 @@ class BrokerMachine:
             flush_replicated=default_flush is FlushPolicy.REPLICATED,
         )
         controllers = [f"{node.name}:1" for node in self.cluster.nodes.values()]
-        link = ControllerSession(
+        link = ControllerStream(
             min(self.cluster.founded),
             self.broker_id,
             controllers,
@@ -222,7 +222,7 @@ class BrokerMachine:
         self.world.every(LINE_US, self.life, lambda: self._keep_line(folder, clock, default_flush))
 
     def _serve(
-        self, folder: DataFolder, link: ControllerSession, clock: SteadyClock, default_flush: FlushPolicy
+        self, folder: DataFolder, link: ControllerStream, clock: SteadyClock, default_flush: FlushPolicy
     ) -> None:
         """The registration is in the view: the partitions are opened, and clients come in."""
         assert self.life is not None
@@ -288,7 +288,7 @@ class BrokerMachine:
         near = End(self.name, self.life)
         self.network.connect(near, partial(_end_of, node), partial(self._joined, link, near, node))
 
-    def _joined(self, link: ControllerSession, near: End, node: Controller, stream: Stream | None) -> None:
+    def _joined(self, link: ControllerStream, near: End, node: Controller, stream: Stream | None) -> None:
         if stream is None:
             link.closed(None, "refused")
             return
@@ -312,7 +312,7 @@ class NodeLine:
         self._proposes = proposes
 
     def send(self, message: pb.BrokerUp) -> None:
-        """`tank_node.cluster.session.Line`."""
+        """`tank_node.cluster.stream.ControllerLine`."""
         if message.proposal.command.HasField("change_in_sync"):
             self._proposes(message.proposal.command.change_in_sync)
         self._stream.send(self._end, message.SerializeToString())

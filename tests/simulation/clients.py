@@ -1,7 +1,7 @@
-"""What all clients do: ask, wait, and turn to another broker when it takes too long.
+"""The base of all simulated clients: sends a request, waits, and tries another broker when it takes too long.
 
-What they are told is compared with the books, under the topic's id that the broker went by: one whose view is
-behind may still know an earlier topic of that name. Such an answer says nothing of the topic that was meant.
+Answers are compared with the books of the topic id in the answering broker's view: a broker whose view is
+behind may still know an earlier topic of the same name, and its answer says nothing about the present one.
 """
 
 from dataclasses import dataclass

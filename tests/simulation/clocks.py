@@ -1,4 +1,4 @@
-"""A machine's clock: it goes as the world's does, and may be wrong."""
+"""A machine's clock: it runs like the world's clock, and may be wrong."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""A story of a whole cluster: controllers, brokers, producers and consumers, and everything that fails."""
+"""The story of a whole cluster: controllers, brokers, producers and consumers, with faults of all kinds."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -68,7 +68,7 @@ class ClusterStory:
         self.orders = Orders(self.cluster, self.brokers, self._wanted, self.among)
         machines: list[Machine] = [*self.cluster.nodes.values(), *self.brokers.values()]
         own = {
-            "emptied disk": self._empty,
+            "emptied disk": self.empty,
             "folder put back": self._put_back,
             "address reused": self._swap,
             "clean stop": self._stop,
@@ -168,7 +168,7 @@ class ClusterStory:
 
         def create() -> None:
             if machine.link is not None:
-                machine.link.create_topic(new, done)
+                machine.link.requests.create_topic(new, done)
 
         self.world.after(0, machine.life, create)
 
@@ -192,7 +192,7 @@ class ClusterStory:
 
         def delete() -> None:
             if machine.link is not None:
-                machine.link.delete_topic(name, done)
+                machine.link.requests.delete_topic(name, done)
 
         self.world.after(0, machine.life, delete)
 
@@ -231,7 +231,7 @@ class ClusterStory:
         if Ingredient.POSITIONS in among and target.partition == 0:
             yield Keeper(world, books, target, pause, f"g{name}")
 
-    def _empty(self, machine: Machine) -> bool:
+    def empty(self, machine: Machine) -> bool:
         """Whether the disk was emptied: only where somebody else surely has everything."""
         if isinstance(machine, Controller):
             if not self.cluster.may_be_emptied(machine):
@@ -271,10 +271,13 @@ class ClusterStory:
         return True
 
     def _others_have(self, state: ClusterState, key: Key, machine: BrokerMachine) -> bool:
-        """Whether all others in sync, one at least, hold everything that is committed, whole and synced."""
+        """Whether all others in sync, one at least, hold everything that is committed, whole and synced. One
+        of them stays: what a replica that moves away has is gone before the change may be found."""
         topic = state.topics[key[0]]
-        others = [each for each in topic.partitions[key[1]].in_sync if each != machine.broker_id]
-        if not others or topic.settings.get("flush") != "disk" or topic.was_replicated:
+        placed = topic.partitions[key[1]]
+        others = [each for each in placed.in_sync if each != machine.broker_id]
+        stay = [each for each in others if each not in placed.removing]
+        if not stay or topic.settings.get("flush") != "disk" or topic.was_replicated:
             return False
         end = self.books.of(key).end
         for broker_id in others:
@@ -375,7 +378,7 @@ class ClusterStory:
     def _state(self) -> ClusterState | None:
         """The metadata as the leading controller has it; None while it may yet lack what is committed."""
         leader = self.cluster.leader()
-        if leader is None or leader.machine is None or leader.desk is None or leader.desk.duties is None:
+        if leader is None or leader.machine is None or leader.brokers is None or leader.brokers.tasks is None:
             return None
         return leader.machine.state
 

@@ -1,4 +1,4 @@
-"""What is known of one partition: all that was ever committed, and what clients were told."""
+"""The book of one partition: all messages that were ever committed, and the answers to clients."""
 
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field

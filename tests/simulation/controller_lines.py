@@ -1,11 +1,11 @@
-"""A controller's end of what brokers open to it."""
+"""A controller's end of the streams that brokers open to it."""
 
 from tank_protos.generated import control_pb2 as pb
 from tests.simulation.network import End, Stream
 
 
 class ControllerLine:
-    """A controller's end of a broker's stream: `tank_controller.leader.streams.Line`."""
+    """A controller's end of a broker's stream: `tank_controller.leader.streams.BrokerLine`."""
 
     def __init__(self, stream: Stream, end: End) -> None:
         self._stream = stream

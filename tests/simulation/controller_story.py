@@ -1,4 +1,4 @@
-"""A story of controllers alone: people change and read the metadata while everything fails."""
+"""The story of controllers without brokers: operators change and read the metadata while faults happen."""
 
 import copy
 from functools import partial
@@ -39,7 +39,7 @@ class ControllerStory:
         self.network = Network(world, weather)
         self.cluster = Cluster(world, self.network, chance.choice((3, 3, 5) if is_hasty else (1, 3, 3, 3, 5)))
         machines = list(self.cluster.nodes.values())
-        own = {"emptied disk": self._empty, LEADER_AWAY: self._lose_leader}
+        own = {"emptied disk": self.empty, LEADER_AWAY: self._lose_leader}
         if is_hasty and chance.random() < TRUSTING_SHARE:
             self.cluster.recollects = False
         else:
@@ -86,7 +86,7 @@ class ControllerStory:
         operators.bring_back(self.cluster, self._removed)
         self.world.after(SECOND, None, self._watch)
 
-    def _empty(self, machine: Machine) -> bool:
+    def empty(self, machine: Machine) -> bool:
         if not isinstance(machine, Controller) or not self.cluster.may_be_emptied(machine):
             return False
         machine.empty()

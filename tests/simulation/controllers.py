@@ -1,7 +1,7 @@
 """A controller in the simulated world: the real core, driver, storage and state machine on a simulated disk.
 
 Put together as a controller's process does it: birth by questions to all the others, Raft once there is a
-cluster to belong to, and the desk that brokers' streams come to.
+cluster to belong to, and its brokers' streams.
 """
 
 import contextlib
@@ -11,29 +11,28 @@ from functools import partial
 from pathlib import Path
 
 from tank_controller.leader.broker_clocks import BrokerClocks
-from tank_controller.leader.brokers import BrokerDesk
-from tank_controller.leader.liveness import BrokerSessions
+from tank_controller.leader.brokers import BrokerStreams
+from tank_controller.leader.leadership import ControllerLeadership, LeaderParts
 from tank_controller.leader.proposals import Proposals
 from tank_controller.leader.raising import Raising
-from tank_controller.leader.tasks import Duties
 from tank_controller.raft.birth import (
-    Answer,
     AskToBeAdded,
     Birth,
     BirthRefusedError,
-    Found,
     Founding,
-    Question,
+    IdentityAnswer,
+    IdentityQuestion,
+    StoreFounding,
 )
 from tank_controller.raft.core import Raft
-from tank_controller.raft.messages import Configuration, Entry, HardState, Message, NodeId
+from tank_controller.raft.messages import Configuration, HardState, LogEntry, NodeId, RaftMessage
 from tank_controller.raft.settings import Settings
-from tank_controller.raft.state import Role
+from tank_controller.raft.state import RaftRole
 from tank_controller.raft_node import wire
 from tank_controller.raft_node.driver import RaftDriver
-from tank_controller.raft_node.member import Member
+from tank_controller.raft_node.member import RaftMember
 from tank_controller.raft_node.replay import RaftStorageError, StorageDamagedError
-from tank_controller.state.outcome import Outcome
+from tank_controller.state.outcome import CommandOutcome
 from tank_protos import feature_levels
 from tank_protos.feature_levels import Levels
 from tank_protos.generated import control_pb2 as pb
@@ -74,7 +73,7 @@ class Join:
     levels: Levels
 
 
-Told = Question | Answer | Founding | Join
+Told = IdentityQuestion | IdentityAnswer | Founding | Join
 """What controllers say to each other outside of Raft."""
 
 
@@ -99,7 +98,7 @@ class Cluster:
 
     def leader(self) -> "Controller | None":
         """The leader of the highest term that runs."""
-        leaders = [n for n in self.running() if n.driver is not None and n.raft.role is Role.LEADER]
+        leaders = [n for n in self.running() if n.driver is not None and n.raft.role is RaftRole.LEADER]
         return max(leaders, key=lambda node: node.raft.term, default=None)
 
     def may_be_spared(self, leader: "Controller") -> bool:
@@ -146,10 +145,10 @@ class Controller:
         self._boot = 0
         """Starts of the machine."""
         self.own = NodeId(ordinal, b"")
-        self.driver: RaftDriver[Outcome] | None = None
+        self.driver: RaftDriver[CommandOutcome] | None = None
         self.machine: BookedMetadata | None = None
-        self.member: Member | None = None
-        self.desk: BrokerDesk | None = None
+        self.member: RaftMember | None = None
+        self.brokers: BrokerStreams | None = None
         self.proposals: Proposals | None = None
         self.seen_commit = 0
         self.seen_term = 0
@@ -183,7 +182,7 @@ class Controller:
             self.cluster.network.process_ended(self.life, power=power)
             if not power:
                 self.break_streams()
-        self.life = self.driver = self.machine = self.member = self.desk = self.proposals = None
+        self.life = self.driver = self.machine = self.member = self.brokers = self.proposals = None
         self._storage = self._birth = None
         self.world.say(self.name, "loses power" if power else "is gone")
         if power:
@@ -269,22 +268,20 @@ class Controller:
         self.driver = RaftDriver(raft, storage, self, self.machine, thread, self._fatal)
         self.cluster.raft_books.began(self)
         addresses = {node.ordinal: f"{node.name}:1" for node in self.cluster.nodes.values()}
-        self.member = Member(self.driver, addresses)
+        self.member = RaftMember(self.driver, addresses)
         self.proposals = Proposals(self.driver, self.machine)
         self.driver.start()
-        self.desk = BrokerDesk(
-            stored.cluster_id,
+        leadership = ControllerLeadership(
             self.proposals,
-            self.machine,
             SimulatedClock(self.world, self.clock_error),
             self.world.random_bytes,
-            lambda: BrokerSessions(SESSION_TIMEOUT_MS),
-            Duties,
-            self.member.leader_address,
             SESSION_TIMEOUT_MS,
-            Raising(self.member.behind, self.levels.highest),
-            BrokerClocks(session_timeout_ms=SESSION_TIMEOUT_MS),
+            LeaderParts(
+                Raising(self.member.behind, self.levels.highest),
+                BrokerClocks(session_timeout_ms=SESSION_TIMEOUT_MS),
+            ),
         )
+        self.brokers = BrokerStreams(stored.cluster_id, leadership, self.member.leader_address)
         self.world.every(TICK_US, self.life, self._tick)
         self.world.every(4 * TICK_US, self.life, self._stay_in)
 
@@ -296,10 +293,10 @@ class Controller:
     def _tick(self) -> None:
         assert self.driver is not None
         assert self.member is not None
-        assert self.desk is not None
+        assert self.brokers is not None
         self.driver.tick()
         if self.driver.failed is None:
-            self.desk.tick()
+            self.brokers.tick()
 
     def _stay_in(self) -> None:
         """Asks to be added while it is no voter."""
@@ -316,22 +313,22 @@ class Controller:
 
     def accept(self, stream: Stream, end: End) -> None:
         """A broker has connected."""
-        assert self.desk is not None
-        desk = self.desk
+        assert self.brokers is not None
+        brokers = self.brokers
         line = ControllerLine(stream, end)
-        opened = desk.opened(line)
+        opened = brokers.opened(line)
 
         def received(data: object) -> None:
             assert isinstance(data, bytes)
-            desk.received(opened, pb.BrokerUp.FromString(data))
+            brokers.received(opened, pb.BrokerUp.FromString(data))
 
         end.received = received
-        end.broken = lambda: desk.closed(opened)
+        end.broken = lambda: brokers.closed(opened)
 
     # --- messages ---
 
-    def send(self, messages: Sequence[Message]) -> None:
-        """`tank_controller.raft_node.driver.Transport`: by the bytes that really go."""
+    def send(self, messages: Sequence[RaftMessage]) -> None:
+        """`tank_controller.raft_node.driver.RaftTransport`: by the bytes that really go."""
         for message in messages:
             self.cluster.raft_books.sent(message)
             target = self.cluster.nodes.get(message.target.ordinal)
@@ -367,9 +364,9 @@ class Controller:
     def hear(self, ordinal: int, told: Told) -> None:
         """Something outside of Raft arrives."""
         match told:
-            case Question():
+            case IdentityQuestion():
                 self._on_question(ordinal, told)
-            case Answer() if self._birth is not None:
+            case IdentityAnswer() if self._birth is not None:
                 self._take_birth(self._birth.take(told))
             case Founding() if self._birth is not None:
                 with contextlib.suppress(BirthRefusedError):
@@ -389,7 +386,7 @@ class Controller:
         if self._birth is not None:
             self._tell_all(self._birth.ask())
 
-    def _on_question(self, ordinal: int, question: Question) -> None:
+    def _on_question(self, ordinal: int, question: IdentityQuestion) -> None:
         if self._birth is not None:
             self._tell(ordinal, self._birth.answer(question))
         elif self.member is not None:
@@ -398,10 +395,10 @@ class Controller:
             if answer.founding:
                 self._tell(ordinal, Founding(answer.cluster_id, Configuration.decode(answer.founding)))
             else:
-                self._tell(ordinal, Answer(self.own, answer.nonce, answer.cluster_id))
+                self._tell(ordinal, IdentityAnswer(self.own, answer.nonce, answer.cluster_id))
 
-    def _take_birth(self, step: Found | AskToBeAdded | None) -> None:
-        if isinstance(step, Found):
+    def _take_birth(self, step: StoreFounding | AskToBeAdded | None) -> None:
+        if isinstance(step, StoreFounding):
             self.world.say(self.name, "founds cluster %s", step.founding.cluster_id)
             self._join(step.founding)
         elif isinstance(step, AskToBeAdded):
@@ -410,7 +407,7 @@ class Controller:
     def _join(self, founding: Founding) -> None:
         self._begin(founding.cluster_id, founding.hard_state, [founding.entry])
 
-    def _begin(self, cluster_id: str, hard: HardState, entries: list[Entry]) -> None:
+    def _begin(self, cluster_id: str, hard: HardState, entries: list[LogEntry]) -> None:
         """Keeps what it begins with, then goes on as a start would."""
         assert self._storage is not None
         assert self.life is not None

@@ -1,7 +1,7 @@
 """The simulated disk of a machine, for controllers and brokers alike, and the thread that waits for it.
 
-What is written and what would survive a loss of power are kept apart (tests.support.fault_disk). A process
-may be killed, or the power go, between any two changes.
+What is written and what would survive a loss of power are kept apart (tests.support.storage.fault_disk). A
+process may be killed, or the power go, between any two changes.
 """
 
 import errno
@@ -12,7 +12,7 @@ from pathlib import Path
 from tank_controller.raft_node.files import AppendFile
 from tank_node.disk import Buffer, read_file, replace_file
 from tests.simulation.world import Life, ProcessEnded, World
-from tests.support.fault_disk import FaultDisk
+from tests.support.storage.fault_disk import FaultDisk
 
 
 class SimulatedDisk(FaultDisk):

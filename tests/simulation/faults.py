@@ -1,7 +1,8 @@
-"""What goes wrong, when, and how long: chosen by chance, within what the design promises to survive.
+"""The faults of a story: their kinds, times and lengths are random, within the limits that the design
+guarantees to survive.
 
-A fault is counted by its kind. Those that no promise covers are left out: two emptied controllers at once,
-a disk that forgets what it has synced.
+Faults are counted by kind. Those that no guarantee covers are left out: two emptied controllers at once, a
+disk that forgets synced data.
 """
 
 from collections.abc import Callable, Mapping, Sequence

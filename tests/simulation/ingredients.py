@@ -1,4 +1,4 @@
-"""What a cluster's story is made of, beside its faults: each is in it or not, by chance: seeds mix them."""
+"""The parts of a cluster's story beside its faults; the seed decides which parts a story has."""
 
 from dataclasses import dataclass, field
 from enum import Enum

@@ -1,13 +1,12 @@
-"""What the cluster promises about messages, checked against books of everything that was ever committed.
+"""The guarantees about messages, checked against books of everything that was ever committed.
 
 A batch is committed when a leader's high-water mark passes it. From then on every later leader has it, at the
-same numbers, with the same bytes, and so has every replica whose own mark has reached it. The books belong to
-the world: they remember what crashes forget. After each event of a broker's process its partitions are looked
-at, but only where something moved.
+same numbers, with the same bytes, and so has every replica whose own mark has reached it. The books are
+outside the processes, so no crash changes them. After each event of a broker's process, its partitions that
+changed are checked.
 
-A lossy election begins the books of its partition anew: with what the replica that it chose has committed
-when it leads. What leaders of earlier epochs go on doing isn't judged, nor is a follower before it holds the
-same as the books.
+A lossy election begins the book of its partition again, with the committed messages of the elected replica.
+Leaders of earlier epochs are not checked then, nor are followers before their logs equal the book.
 """
 
 from bisect import bisect_right
@@ -15,9 +14,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tank_node.log.log import LogState, PartitionLog
-from tank_node.log.record import Record, matches
 from tank_node.partition.partition import Partition
 from tank_node.replication.role import Role
+from tank_node.segment.record import Record, matches
 from tank_protos import bundle
 from tests.simulation.committed import Committed, Key
 from tests.simulation.stored_batches import Batch, is_whole, same, stored

@@ -1,14 +1,15 @@
-"""What the replicated state machine promises: one history, the same everywhere, that nobody sees go back.
+"""The guarantees of the replicated state machine: one history, the same everywhere, in which no reader goes
+back.
 
-The log orders all commands, so linearizability is a matter of indexes: what is answered was at a later place
-than everything that was answered before it was asked, and a read sees at least as far.
+The log orders all commands, so linearizability is a matter of indexes: a command has a higher index than all
+commands that were answered before it was sent, and a read sees all of those.
 """
 
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tank_controller.state.outcome import Outcome
+from tank_controller.state.outcome import CommandOutcome
 from tank_controller.state.state import ClusterState
 from tank_protos.generated import control_pb2 as pb
 from tests.simulation.world import World, must
@@ -49,7 +50,9 @@ class MetadataBooks:
 
     # --- the state machine ---
 
-    def applied(self, who: str, state: ClusterState, index: int, data: bytes, outcome: Outcome) -> None:
+    def applied(
+        self, who: str, state: ClusterState, index: int, data: bytes, outcome: CommandOutcome
+    ) -> None:
         """A controller has applied an entry."""
         error = int(outcome.rejection.error) if outcome.rejection is not None else 0
         made = data, outcome.delta.SerializeToString(deterministic=True), error

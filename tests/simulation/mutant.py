@@ -1,4 +1,4 @@
-"""One mistake that is made in the code on purpose: where it is made, and what shows it."""
+"""A mutant: a mistake that is made in the code on purpose, its place, and the story that detects it."""
 
 from dataclasses import dataclass
 

@@ -1,8 +1,9 @@
-"""Breaks the code on purpose, one line each, and has the simulator find out: so the finder is tested, too.
+"""Tests the simulator: makes mutants, mistakes in the code, one at a time, and checks that a story detects
+each.
 
-Each mutation is made in a copy of the tree. One story is told for it, in which the mistake does its harm;
-with --by-chance it is looked for seed after seed. One that is not caught survives, and that is a failure; so
-is one whose text is no longer found exactly once, and one whose story is not well without it.
+Each mutant is made in a copy of the tree. One told story runs for it; with --by-chance seeds are tried one
+after the other. It is a failure when no story detects a mutant, when the mutant's text is not found exactly
+once, or when its story fails without the mutant.
 """
 
 import argparse
@@ -102,13 +103,13 @@ def try_one(mutant: Mutant) -> Fate:
     if done.returncode != 1 or not number.isdigit():
         said = (done.stderr.strip() or "nothing").rpartition("\n")[2]
         return Fate(mutant, 0, f"the simulator itself ended badly, with {done.returncode}: {said}", seconds)
-    if not _holds(mutant.kind, 0 if mutant.told else int(number), mutant.told):
+    if not holds(mutant.kind, 0 if mutant.told else int(number), mutant.told):
         return Fate(mutant, 0, f"what shows it fails without it, too: {seen}", seconds)
     return Fate(mutant, int(number), seen, seconds)
 
 
 @cache
-def _holds(kind: Kind, tried: int, told: str) -> bool:
+def holds(kind: Kind, tried: int, told: str) -> bool:
     """Whether the story that showed a mutant, the last of so many or the told one, is well without it."""
     if told:
         words = ["tests.simulation.told_stories", told]

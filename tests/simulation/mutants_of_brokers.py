@@ -1,4 +1,4 @@
-"""What is broken on purpose in the state machine, in replication and in the log."""
+"""Mutants of the state machine, of replication and of the log."""
 
 from tests.simulation.mutant import Mutant as _Mutant
 from tests.simulation.story import Kind
@@ -62,10 +62,10 @@ MUTANTS = (
     ),
     Mutant(
         "truncates by high-water mark",
-        "tank_node.partition.partition.Partition.follow",
-        "        self.role = role\n        self.note_state()\n",
-        "        self.role = role\n"
-        "        self.log.truncate_to(self.high_water_mark)\n        self.note_state()\n",
+        "tank_node.partition.partition.Partition.become",
+        "        self.note_state()",
+        "        if role is not Role.LEADER:\n"
+        "            self.log.truncate_to(self.high_water_mark)\n        self.note_state()",
         told="two_leaders_die_that_knew_what_was_committed",
     ),
     Mutant(
@@ -112,7 +112,7 @@ MUTANTS = (
     ),
     Mutant(
         "reads past the high-water mark",
-        "tank_node.partition.reads.ReadablePartition._read",
+        "tank_node.partition.partition.Partition._read",
         "stretch = self.log.read(number, max_bytes, mark)",
         "stretch = self.log.read(number, max_bytes, self.log.written)",
         told="a_reader_asks_for_all_that_there_is",
@@ -148,7 +148,7 @@ MUTANTS = (
     Mutant(
         "a folder that was put back in time counts as sound",
         "tank_controller.state.brokers._leave_in_sync_sets",
-        "or is_put_back(state, before, register)",
+        "or is_put_back(before, register)",
         "or False",
         told="a_brokers_folder_is_put_back_in_time",
     ),
@@ -184,7 +184,7 @@ MUTANTS = (
     ),
     Mutant(
         "counts a follower's log end instead of what it matched",
-        "tank_node.replication.stream.PushLine._matched",
+        "tank_node.replication.stream.ReplicationStream._matched",
         "        source.matched(self.follower, last, told.synced)",
         "        source.matched(self.follower, max(last, told.log_end), told.synced)",
         told="a_follower_has_more_than_its_leader",
@@ -193,9 +193,9 @@ MUTANTS = (
         "a leader keeps its epoch over a restart",
         "tank_controller.state.elections.Elections.lead",
         "            partition.leader = leader\n            partition.leader_epoch += 1\n",
-        "            came_back = partition.leader == NOBODY and not partition.eligible\n"
+        "            came_back = partition.leader == NO_BROKER and not partition.eligible\n"
         "            partition.leader = leader\n"
-        "            partition.leader_epoch += not (leader == NOBODY or came_back)\n",
+        "            partition.leader_epoch += not (leader == NO_BROKER or came_back)\n",
         also=(
             (
                 "tank_node.partition.roles.Roles._may_lead",
@@ -215,14 +215,14 @@ MUTANTS = (
     Mutant(
         "a repeat acknowledged at once",
         "tank_node.partition.partition.Partition._is_next",
-        "            if through <= self.high_water_mark:",
+        "            if through <= (self._flushed() if alone else self.high_water_mark):",
         "            if True:",
         told="a_repeat_comes_before_the_first_is_committed",
     ),
     Mutant(
         "a short index rebuilt by parsing at rf 3",
         "tank_node.log.recovery.open_files_of",
-        "        if log.settings.replication_factor == 1:  # nobody can refill it",
+        "        if log.settings.replication_factor == 1:",
         "        if True:",
         told="an_index_ends_too_early",
     ),
@@ -235,8 +235,8 @@ MUTANTS = (
     ),
     Mutant(
         "a boundary error above a new leader's mark",
-        "tank_node.partition.reads.ReadablePartition.fetch",
-        "return Reach.WAIT if number <= self.end() + 1 or not self.settled else Reach.OUT_OF_BOUNDS",
+        "tank_node.partition.partition.Partition.fetch",
+        "return Reach.WAIT if number <= self.end() + 1 or not self.end_known else Reach.OUT_OF_BOUNDS",
         "return Reach.WAIT if number <= mark + 1 else Reach.OUT_OF_BOUNDS",
         told="a_new_leader_knows_an_old_mark",
     ),
@@ -303,22 +303,22 @@ MUTANTS = (
     Mutant(
         "a compacted batch loses a message that nothing superseded",
         "tank_node.log.compaction.kept_messages",
-        "if (newest.get(message.key, 0) <= message.sequence_number if message.key else message.value)",
-        "if (newest.get(message.key, 0) < message.sequence_number if message.key else message.value)",
+        "if (newest.get(key, 0) <= number if key is not None else not is_empty)",
+        "if (newest.get(key, 0) < number if key is not None else not is_empty)",
         told="a_log_is_compacted",
     ),
     Mutant(
         "a push of a leader that has been replaced takes the place of its successor's",
-        "tank_node.partition.follower.Following.take",
+        "tank_node.partition.follower.PartitionFollower.take",
         "        if verdict.error is PushError.STALE_LEADER:\n",
         "        self._line = None\n        if verdict.error is PushError.STALE_LEADER:\n",
         told="an_old_leader_goes_on_pushing",
     ),
     Mutant(
         "a leader that stood still judges its followers before it has heard them",
-        "tank_node.peers.replicator.Replicator.tick",
-        "        self._was_frozen = not self._was_frozen and now_ms",
-        "        self._was_frozen = False and now_ms",
+        "tank_node.peers.connections.PeerConnections.tick",
+        "        self.stood_still = not self.stood_still and now_ms",
+        "        self.stood_still = False and now_ms",
         told="a_leader_stands_still",
     ),
     Mutant(
@@ -330,8 +330,8 @@ MUTANTS = (
     ),
     Mutant(
         "too few are in sync when the answer is due",
-        "tank_node.tank.acks.RequiredAcks.settle",
-        "if not error and not has_in_sync(self._partition, self._required_acks):",
+        "tank_node.tank.acks.RequiredAcks.complete",
+        "if not refusal and not has_in_sync(self._partition, self._required_acks):",
         "if False:",
         told="too_few_are_left_when_the_answer_is_due",
     ),
@@ -351,7 +351,7 @@ MUTANTS = (
     ),
     Mutant(
         "a replica that lost its log is filled anew while it may become a member",
-        "tank_node.replication.stream.PushLine._refused",
+        "tank_node.replication.stream.ReplicationStream._refused",
         "        is_lost = not told.log_end and place.source.counts_on(self.follower)",
         "        is_lost = False",
         told="a_replica_loses_its_log_as_it_is_proposed",
@@ -366,8 +366,8 @@ MUTANTS = (
     Mutant(
         "a forwarded produce without an answer is called not stored",
         "tank_node.tank.forwarded_produce.ForwardedProduce.failed",
-        "error = ErrorCode.NOT_ACKNOWLEDGED_IN_TIME if sent else ErrorCode.NO_LEADER",
-        "error = ErrorCode.NO_LEADER",
+        "refusal = Refusal.NOT_ACKNOWLEDGED_IN_TIME if sent else Refusal.NO_LEADER",
+        "refusal = Refusal.NO_LEADER",
         told="old_clients_know_one_broker",
     ),
     Mutant(
@@ -385,8 +385,8 @@ MUTANTS = (
         also=(
             (
                 "tank_node.broker.maintenance.Maintenance._look_at",
-                "        if log.state is not LogState.ACTIVE:  # also",
-                "        if log.state is LogState.FAILED:  # also",
+                "        if log.state is not LogState.ACTIVE:",
+                "        if log.state is LogState.FAILED:",
             ),
         ),
         told="a_running_leader_finds_damage",
@@ -421,14 +421,14 @@ MUTANTS = (
     ),
     Mutant(
         "what was moved away is deleted by an old view",
-        "tank_node.broker.replica_removal.MovedAway.ask",
-        "        self._link.await_view(self._answered)",
+        "tank_node.broker.replica_removal.ReplicaRemoval.ask",
+        "        self._link.requests.await_view(self._answered)",
         "        self._answered(True)",
         told="a_replica_is_moved_away_and_back_unheard",
     ),
     Mutant(
         "a replica that is filled anew knows no producers of before",
-        "tank_node.replication.stream.PushLine._add",
+        "tank_node.replication.stream.ReplicationStream._add",
         "producers = source.producers_before(place.sent + 1)",
         'producers = b""',
         told="a_producer_outlives_what_it_wrote",
@@ -436,7 +436,7 @@ MUTANTS = (
     Mutant(
         "a producer's memory that cannot be read ends more than its request",
         "tank_node.partition.partition.Partition._is_next",
-        "except StorageError as error:  # its memory is read from the disk where it isn't there",
+        "except StorageError as error:",
         "except ZeroDivisionError as error:",
         told="a_producers_memory_cannot_be_read",
     ),
@@ -449,14 +449,14 @@ MUTANTS = (
     ),
     Mutant(
         "brokers stay with a silent controller until they are silent themselves",
-        "tank_node.cluster.session.ControllerSession._patience_ms",
-        "return self._timeout_ms // SILENCES if self._wanted_epoch else self._timeout_ms",
-        "return self._timeout_ms",
+        "tank_node.cluster.heartbeats.Heartbeats.is_silent",
+        "self.timeout_ms // SILENCES if taken else self.timeout_ms",
+        "self.timeout_ms",
         told="a_machine_with_both_leaders_is_lost",
     ),
     Mutant(
         "a new leader waits a whole session for a broker that does not come",
-        "tank_controller.leader.liveness.BrokerSessions._judge",
+        "tank_controller.leader.liveness.BrokerLiveness._judge",
         "until_ms = min(until_ms, self._arrivals_end_ms or until_ms)",
         "pass",
         told="a_machine_with_both_leaders_is_lost",

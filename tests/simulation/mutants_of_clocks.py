@@ -1,4 +1,4 @@
-"""What is broken on purpose in what is made of clocks that jump, or disagree."""
+"""Mutants of the handling of clocks that jump or disagree."""
 
 from tests.simulation.mutant import Mutant
 from tests.simulation.story import Kind

@@ -1,4 +1,4 @@
-"""What is broken on purpose in Raft and its storage."""
+"""Mutants of Raft and its storage."""
 
 from tests.simulation.mutant import Mutant
 
@@ -13,8 +13,8 @@ MUTANTS = (
     Mutant(
         "counts stale votes: of those who were asked in advance",
         "tank_controller.raft.election.on_vote_answer",
-        "if raft.role is not (Role.PRE_CANDIDATE if answer.pre else Role.CANDIDATE):",
-        "if raft.role not in (Role.PRE_CANDIDATE, Role.CANDIDATE):",
+        "if raft.role is not (RaftRole.PRE_CANDIDATE if answer.pre else RaftRole.CANDIDATE):",
+        "if raft.role not in (RaftRole.PRE_CANDIDATE, RaftRole.CANDIDATE):",
         told="answers_come_twice",
         also=(
             (
@@ -81,7 +81,7 @@ MUTANTS = (
         told="a_new_leader_is_read_at_once",
     ),
     Mutant(
-        "serves stale reads: nobody has confirmed that it leads",
+        "serves stale reads: no majority has confirmed that it leads",
         "tank_controller.raft.reads.confirm",
         "confirmed = reached_by_majority([acked(raft, voter) for voter in raft.configuration.voters])",
         "confirmed = raft.read_round",
@@ -186,9 +186,16 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        "creates a topic of record batches while an old broker is there",
+        "tank_controller.state.topics._check_settings",
+        "topic_settings.level_problem(settings, state.feature_level)",
+        "topic_settings.level_problem(settings, state.feature_level + 1)",
+        told="a_topic_of_record_batches_waits_for_the_last_old_broker",
+    ),
+    Mutant(
         "forgets the feature level in force over a snapshot",
         "tank_controller.state.snapshot_image.SnapshotImage.pieces",
-        "feature_level=level if form >= _WITH_LEVEL else 0,",
+        "feature_level=level,",
         "feature_level=0,",
         told="a_cluster_rolls_to_a_newer_version",
     ),

@@ -1,4 +1,4 @@
-"""What is broken on purpose in what leaders and followers believe of each other."""
+"""Mutants of what leaders and followers know about each other."""
 
 from tests.simulation.mutant import Mutant
 from tests.simulation.story import Kind
@@ -6,11 +6,19 @@ from tests.simulation.story import Kind
 MUTANTS = (
     Mutant(
         "a follower shows all that it holds",
-        "tank_node.partition.reads.ReadablePartition.fetch_as_follower",
+        "tank_node.partition.partition.Partition.fetch_as_follower",
         "        through = self.high_water_mark\n",
         "        through = self.log.written\n",
         Kind.CLUSTER,
         told="a_follower_is_read_up_to_its_mark",
+    ),
+    Mutant(
+        "what a former leader never committed counts as agreed on at the new one's start",
+        "tank_node.replication.append_check._match",
+        "        return _ANEW if is_gone or is_other else TAKE",
+        "        return _ANEW if is_gone else TAKE",
+        Kind.CLUSTER,
+        told="a_former_leader_has_more_below_the_new_ones_start",
     ),
     Mutant(
         "a made-up leader epoch is believed for good",
@@ -23,11 +31,35 @@ MUTANTS = (
     Mutant(
         "an epoch that the view lacks is given up by the clock alone",
         "tank_node.partition.beliefs.Beliefs.tick",
-        "        self._link.await_view(lambda known: self._judge(due, known=known))",
+        "        self._link.requests.await_view(lambda known: self._judge(due, known=known))",
         "        self._judge(due, known=True)",
         Kind.CLUSTER,
         told="an_epoch_is_heard_before_the_view_has_it",
         also=(("tank_node.partition.beliefs.Beliefs.tick", " or not self._link.connected:", ":"),),
+    ),
+    Mutant(
+        "a log start is told with the next message alone",
+        "tank_node.replication.stream._has_unsaid",
+        " or place.known_start < source.log_start <= place.sent + 1",
+        "",
+        Kind.CLUSTER,
+        told="messages_are_deleted_from_the_front",
+    ),
+    Mutant(
+        "a copy begins at the log start, within a batch",
+        "tank_node.partition.leader.PartitionLeader.ends",
+        "log.first_batch or first",
+        "first",
+        Kind.CLUSTER,
+        told="messages_are_deleted_from_the_front",
+    ),
+    Mutant(
+        "a follower has a log start before it has answered",
+        "tank_node.replication.stream.ReplicationStream._add",
+        "            place.start_request_id = self._next_id\n",
+        "            source.has_start(self.follower, log_start)\n",
+        Kind.CLUSTER,
+        told="messages_are_deleted_from_the_front",
     ),
     Mutant(
         "a push is taken though its head is another one than was sent",
@@ -40,14 +72,14 @@ MUTANTS = (
     Mutant(
         "a second process takes a broker's place while the first lives",
         "tank_controller.leader.registration._another_lives",
-        "    return is_other and sessions.lives(",
-        "    return False and sessions.lives(",
+        "    return is_other and liveness.lives(",
+        "    return False and liveness.lives(",
         Kind.CLUSTER,
         told="a_second_process_says_that_it_is_a_broker",
     ),
     Mutant(
         "a leader counts on a replica that was moved away and back",
-        "tank_node.partition.leader.Leadership.view",
+        "tank_node.partition.leader.PartitionLeader.view",
         "        if missed:\n",
         "        if False:\n",
         Kind.CLUSTER,

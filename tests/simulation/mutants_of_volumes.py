@@ -1,4 +1,4 @@
-"""What is broken on purpose in what is made of volumes that fill."""
+"""Mutants of the handling of volumes that fill."""
 
 from tests.simulation.mutant import Mutant
 from tests.simulation.story import Kind
@@ -23,8 +23,8 @@ MUTANTS = (
     Mutant(
         "of replicas without room the last one leads",
         "tank_controller.state.elections.Elections.best",
-        "        return min(members, key=worse, default=NOBODY)\n",
-        "        return min(reversed(members), key=worse, default=NOBODY)\n",
+        "        return min(members, key=worse, default=NO_BROKER)\n",
+        "        return min(reversed(members), key=worse, default=NO_BROKER)\n",
         Kind.CLUSTER,
         told="volumes_that_are_all_full_change_no_leader",
     ),

@@ -1,7 +1,7 @@
 """The simulated network: messages that may be lost, late and doubled, and ordered streams that may break.
 
-Who may reach whom is by name of the machine. A cut holds one way or both. Messages of their own (Raft's)
-vanish in a cut; what is on a stream waits for its end, as TCP's retransmissions do, until somebody gives up.
+A cut blocks messages between two machines, in one direction or both. Single messages (Raft's) are lost in a
+cut; messages on a stream wait until the cut ends, like TCP's retransmissions, or until one side gives up.
 """
 
 from collections.abc import Callable

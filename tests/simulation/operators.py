@@ -1,4 +1,4 @@
-"""Those who change and read the metadata: they ask any controller, wait, ask again, compare what they see."""
+"""Simulated operators: change and read the metadata at any controller, try again, and compare the answers."""
 
 import contextlib
 from collections.abc import Callable
@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from tank_controller.raft.errors import NotLeaderError, ProposalRefusedError, UnansweredError
-from tank_controller.raft.membership import Change, ChangeKind
+from tank_controller.raft.membership import Change, MembershipChangeKind
 from tank_controller.raft.messages import NodeId
-from tank_controller.state.outcome import Outcome
+from tank_controller.state.outcome import CommandOutcome
 from tank_protos.feature_levels import OWN
 from tank_protos.generated import control_pb2 as pb
 from tests.simulation.controllers import Cluster, Controller
@@ -52,7 +52,8 @@ class Operator:
         self._pause_us = pause_us
         self._asked: Asked | None = None
         self._number = 0
-        self._target = 1
+        self.target = 1
+        """The controller that is asked next."""
 
     @property
     def is_waiting(self) -> bool:
@@ -71,7 +72,7 @@ class Operator:
         self._number += 1
         self._asked = Asked(self._number, command, self.cluster.metadata_books.begins())
         if not command and self.world.chance(0.5):
-            self._target = self.world.between(1, len(self.cluster.nodes))  # followers answer, too
+            self.target = self.world.between(1, len(self.cluster.nodes))  # followers answer, too
         self._send()
 
     def _send(self) -> None:
@@ -79,14 +80,14 @@ class Operator:
         assert asked is not None
         asked.attempts += 1
         number, attempt = asked.number, asked.attempts
-        node = self.cluster.nodes[self._target]
+        node = self.cluster.nodes[self.target]
         self.cluster.network.post(self.name, node.name, lambda: self._arrive(node, number, attempt))
         self.world.after(PATIENCE_US, None, lambda: self._give_up(number, attempt))
 
     def _give_up(self, number: int, attempt: int) -> None:
         asked = self._asked
         if asked is not None and (asked.number, asked.attempts) == (number, attempt):
-            self._target = self.world.between(1, len(self.cluster.nodes))
+            self.target = self.world.between(1, len(self.cluster.nodes))
             self._send()
 
     # --- at the controller ---
@@ -108,18 +109,18 @@ class Operator:
 
             driver.read(done)
 
-    def _answer(self, node: Controller, number: int, result: Outcome | int | Exception) -> None:
+    def _answer(self, node: Controller, number: int, result: CommandOutcome | int | Exception) -> None:
         self.cluster.network.post(node.name, self.name, lambda: self._take(node, number, result))
 
     # --- the answer ---
 
-    def _take(self, node: Controller, number: int, result: Outcome | int | Exception) -> None:
+    def _take(self, node: Controller, number: int, result: CommandOutcome | int | Exception) -> None:
         asked = self._asked
         if asked is None or asked.number != number:
             return  # answered already
         if isinstance(result, Exception):
             if isinstance(result, NotLeaderError) and result.leader is not None:
-                self._target = result.leader.ordinal
+                self.target = result.leader.ordinal
                 self._send()
             else:  # soon again: whoever leads next is asked as early as can be
                 number, attempts = asked.number, asked.attempts
@@ -139,7 +140,7 @@ class Operator:
         if result.rejection is None:
             self._learn(pb.Command.FromString(asked.command), result)
 
-    def _learn(self, command: pb.Command, outcome: Outcome) -> None:
+    def _learn(self, command: pb.Command, outcome: CommandOutcome) -> None:
         kind = command.WhichOneof("command")
         if kind == "create_topic":
             self.topic_ids.append(outcome.topic_id)
@@ -260,7 +261,7 @@ def remove(cluster: Cluster, count: int) -> set[NodeId]:
                 cluster.world.after(REMOVE_AGAIN_US, life, partial(change, node, tries - 1))
 
         assert driver is not None
-        driver.change(Change(ChangeKind.REMOVE, node), noted)
+        driver.change(Change(MembershipChangeKind.REMOVE, node), noted)
 
     def change_all() -> None:
         for node in chosen:

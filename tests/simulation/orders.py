@@ -1,8 +1,8 @@
-"""What people tell a cluster to do while it runs: other settings, moves, drains, elections."""
+"""The orders of a story's operators to a running cluster: other settings, moves, drains, elections."""
 
 from collections.abc import Callable
 
-from tank_controller.state.outcome import Outcome
+from tank_controller.state.outcome import CommandOutcome
 from tank_controller.state.state import ClusterState
 from tank_node.cluster.link import TopicAlteration, TopicOutcome
 from tank_protos.generated import control_pb2 as pb
@@ -59,7 +59,7 @@ class Orders:
         command.now_ms = self._world.now_ms()
         proposals = leader.proposals
 
-        def done(outcome: Outcome) -> None:
+        def done(outcome: CommandOutcome) -> None:
             if outcome.rejection is not None:
                 self._world.say("ORDER", "%s is refused: %s", what, outcome.rejection.message)
 
@@ -86,7 +86,7 @@ class Orders:
             """Whatever it is."""
 
         change = TopicAlteration(wanted.name, settings=settings)
-        self._world.after(0, life, lambda: link.alter_topic(change, done))
+        self._world.after(0, life, lambda: link.requests.alter_topic(change, done))
 
     # --- placement ---
 

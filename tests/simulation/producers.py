@@ -1,7 +1,7 @@
-"""Those who write messages, and compare what they are told with the books.
+"""Simulated producers: write messages, and compare the answers with the books.
 
-A message's value names its producer and counts: every message is like no other. One that is idempotent sends
-a batch until it knows the outcome; another never sends one twice.
+A message's value has its producer's name and a counter, so every message is unique. An idempotent producer
+sends a batch until it knows the outcome; another producer never sends a batch twice.
 """
 
 from collections import deque
@@ -170,7 +170,8 @@ class IdempotentProducer(Producer):
         self._producer_id = 0
         self._epoch = 0
         self._sequence = 0
-        self._unknown: deque[Sent] = deque()
+        self.unknown: deque[Sent] = deque()
+        """Batches without an outcome yet, in order."""
         self._asks_for_id = 0
         """The request for a producer id that is under way."""
         self._elections = 0
@@ -181,7 +182,7 @@ class IdempotentProducer(Producer):
         if self.retired:
             return
         self.world.after(self.world.between(1, 2 * self._pause_us), None, self.act)
-        if not (self.active or self._unknown):
+        if not (self.active or self.unknown):
             return
         if self.partition_books.generation != self.generation:
             self._begin_anew()
@@ -192,14 +193,14 @@ class IdempotentProducer(Producer):
                 self._asks_for_id = self._number()
                 self.send(InitProducerRequest(0, self._asks_for_id, "", 0), self._asks_for_id)
         else:
-            for sent in self._unknown:
+            for sent in self.unknown:
                 if not sent.request:
                     self._send(sent)
-            room = self._in_flight - len(self._unknown)
+            room = self._in_flight - len(self.unknown)
             for _ in range(min(room, self.world.random.choice((0, 1, 1, IN_FLIGHT))) if self.active else 0):
                 sent = Sent(self._sequence, self._values())
                 self._sequence = (self._sequence + len(sent.values)) % 2**31
-                self._unknown.append(sent)
+                self.unknown.append(sent)
                 self._send(sent)
 
     def _number(self) -> int:
@@ -212,7 +213,7 @@ class IdempotentProducer(Producer):
         sent.tries += 1
         sent.request = self._number()
         batch = memoryview(bundle.as_batch(self._bundle(sent.values, 1)))
-        entry = IdempotentPartition(self.target.partition, sent.sequence, len(self._unknown), batch)
+        entry = IdempotentPartition(self.target.partition, sent.sequence, len(self.unknown), batch)
         topic = IdempotentTopic(self.target.topic, [entry])
         request = IdempotentProduceRequest(
             0, sent.request, self.name, self.required_acks, ACK_TIMEOUT_MS,
@@ -221,13 +222,13 @@ class IdempotentProducer(Producer):
         self.send(request, sent.request)
 
     def _give_up(self, number: int) -> None:
-        if number == self._asks_for_id or any(sent.request == number for sent in self._unknown):
+        if number == self._asks_for_id or any(sent.request == number for sent in self.unknown):
             self.line.turn_away()
 
     def lost(self) -> None:
         """All that was under way has to be sent again, in its order."""
         self._asks_for_id = 0
-        for sent in self._unknown:
+        for sent in self.unknown:
             sent.request = 0
 
     def _begin_anew(self) -> None:
@@ -235,7 +236,7 @@ class IdempotentProducer(Producer):
         self.generation = self.partition_books.generation
         self._elections = self.partition_books.elections
         self._producer_id = self._sequence = 0
-        self._unknown.clear()
+        self.unknown.clear()
         self.line.hang_up()
 
     def heard(self, message_id: int, payload: memoryview) -> None:
@@ -252,7 +253,7 @@ class IdempotentProducer(Producer):
             return
         assert message_id == IdempotentProduceResponse.ID
         answer = IdempotentProduceResponse.decode(payload)
-        sent = next((one for one in self._unknown if one.request == answer.request_id), None)
+        sent = next((one for one in self.unknown if one.request == answer.request_id), None)
         if sent is None:
             return
         if self.partition_books.generation != self.generation:
@@ -274,7 +275,7 @@ class IdempotentProducer(Producer):
     def _judge_refusal(self, sent: Sent, error: int, epoch: int) -> None:
         self.world.counts[f"idempotent produces refused: {error:#x}"] += 1
         forgotten = error in (ErrorCode.OUT_OF_ORDER_SEQUENCE, ErrorCode.UNKNOWN_PRODUCER)
-        if forgotten and sent is not self._unknown[0]:
+        if forgotten and sent is not self.unknown[0]:
             self.line.turn_away()  # one before it was refused: they go again together
             return
         if forgotten and self.partition_books.elections > self._elections:
@@ -296,10 +297,10 @@ class IdempotentProducer(Producer):
         self.world.counts["idempotent produces acknowledged"] += 1
         if sent.tries > 1:
             self.world.counts["idempotent produces repeated"] += 1
-        if sent is not self._unknown[0]:
+        if sent is not self.unknown[0]:
             self.world.counts["idempotent produces answered before an earlier one"] += 1
         self._acknowledged(sent, self.target.key, first)
-        self._unknown.remove(sent)
+        self.unknown.remove(sent)
 
 
 def hash_of(value: bytes) -> int:

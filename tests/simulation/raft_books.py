@@ -1,7 +1,7 @@
-"""What Raft promises, checked against books of all that was ever written, voted, elected and committed.
+"""The guarantees of Raft, checked against books of all writes, votes, elections and commits.
 
-The books belong to the world, not to a process: they remember what crashes and emptied disks forget. Each
-event is checked for what it touched, so a violation is seen at the event that made it.
+The books are outside the processes, so no crash or emptied disk changes them. Each event is checked for the
+state that it changed, so a violation is reported at the event that made it.
 """
 
 from collections.abc import Sequence
@@ -11,16 +11,16 @@ from typing import Protocol
 from tank_controller.raft.core import Raft
 from tank_controller.raft.messages import (
     Append,
-    Entry,
     EntryKind,
     HardState,
-    Message,
+    LogEntry,
     NodeId,
+    RaftMessage,
     Snapshot,
     VoteAnswer,
 )
-from tank_controller.raft.state import Role
-from tank_controller.raft_node.replay import Stored
+from tank_controller.raft.state import RaftRole
+from tank_controller.raft_node.replay import StoredRaft
 from tests.simulation.world import World, must
 
 
@@ -77,7 +77,7 @@ class RaftBooks:
         """(term, voter): whom it voted for."""
         self.written: dict[tuple[int, int], tuple[bytes, int]] = {}
         """(index, term) of every entry that was ever sent or on a disk: its data, and the term before it."""
-        self.committed: dict[int, Entry] = {}
+        self.committed: dict[int, LogEntry] = {}
         self.committed_in: dict[int, int] = {}
         """The term of whoever was the first to know an entry as committed. A leader of an earlier term, who
         learns of its election late, need not have it."""
@@ -85,7 +85,7 @@ class RaftBooks:
 
     # --- disks ---
 
-    def opened(self, own: NodeId, stored: Stored) -> None:
+    def opened(self, own: NodeId, stored: StoredRaft) -> None:
         """A process found this on its disk. What it had promised must be there."""
         before = self.disks.get(disk_key(own))
         base, term, _ = stored.base
@@ -116,7 +116,7 @@ class RaftBooks:
         self.rewound.add(disk_key(own))
 
     def persisted(
-        self, own: NodeId, hard: HardState | None, snapshot: Snapshot | None, entries: Sequence[Entry]
+        self, own: NodeId, hard: HardState | None, snapshot: Snapshot | None, entries: Sequence[LogEntry]
     ) -> None:
         """A disk has said that it holds this."""
         kept = self.disks.setdefault(disk_key(own), Kept())
@@ -144,7 +144,7 @@ class RaftBooks:
 
     # --- messages ---
 
-    def sent(self, message: Message) -> None:
+    def sent(self, message: RaftMessage) -> None:
         """A message leaves."""
         body = message.body
         if isinstance(body, VoteAnswer) and body.granted and not body.pre:
@@ -154,7 +154,7 @@ class RaftBooks:
         elif isinstance(body, Append) and body.entries:
             self._match(body.prev_term, body.entries)
 
-    def _match(self, previous: int | None, entries: Sequence[Entry]) -> None:
+    def _match(self, previous: int | None, entries: Sequence[LogEntry]) -> None:
         for entry in entries:
             if previous is not None:
                 known = self.written.setdefault((entry.index, entry.term), (entry.data, previous))
@@ -173,7 +173,7 @@ class RaftBooks:
         raft = node.raft
         log = raft.log
         must(log.commit >= node.seen_commit, "the commit of %s goes back", node.name)
-        if raft.role is Role.LEADER and raft.term > node.seen_term:
+        if raft.role is RaftRole.LEADER and raft.term > node.seen_term:
             self._check_leader(node)
         if log.commit > node.seen_commit:
             self._check_commit(node)
@@ -203,7 +203,7 @@ class RaftBooks:
 
     def _check_commit(self, node: Node) -> None:
         log = node.raft.log
-        if node.raft.role is Role.LEADER:
+        if node.raft.role is RaftRole.LEADER:
             of_own_term = log.term(log.commit) == node.raft.term
             must(of_own_term, "%s commits entry %s of an old term by counting", node.name, log.commit)
         for index in range(max(node.seen_commit, log.base_index) + 1, log.commit + 1):
@@ -222,7 +222,7 @@ class RaftBooks:
             )
         node.seen_commit = log.commit
 
-    def _check_durable(self, node: Node, entry: Entry) -> None:
+    def _check_durable(self, node: Node, entry: LogEntry) -> None:
         if entry.index == 1 and entry.kind is EntryKind.CONFIGURATION:
             return  # a cluster's founding is committed from the start
         voters = node.raft.configuration.voters

@@ -1,4 +1,4 @@
-"""Many seeds, on all processors, with a bar that moves; what failed, and how to see it again."""
+"""Runs many seeds on all processors, with a progress bar; prints the failures, and how to repeat each."""
 
 import sys
 import time

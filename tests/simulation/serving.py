@@ -1,6 +1,6 @@
 """A broker's side of its connections, in virtual time: what `tank_node.server.server` does with sockets.
 
-Bytes that arrive go to the session, the broker's tick ends, and what was answered leaves.
+Received bytes go to the session, the broker's tick ends, and the answers are sent.
 """
 
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from functools import partial
 from tank_node.broker.broker import Broker
 from tank_node.broker.maintenance import Maintenance
 from tank_node.dialer import Dialer
-from tank_node.log.segment import Stretch
+from tank_node.segment.segment import FileRange
 from tank_node.session import Session
 from tank_node.tank.dispatch import open_session
 from tank_protos.wire.errors import WireError
@@ -117,7 +117,7 @@ class Server:
             line.stream.close(line.end)
         line.session.close()
         for output in line.session.out:
-            if isinstance(output, Stretch):
+            if isinstance(output, FileRange):
                 output.file.release()
         line.session.out = []
 
@@ -198,7 +198,7 @@ class Server:
         parts: list[bytes] = []
         lost = False  # a chunk can't be read: what is before it goes, and the connection ends there
         for output in out:
-            if isinstance(output, Stretch):
+            if isinstance(output, FileRange):
                 if not lost:
                     try:
                         parts.append(self._read(output))
@@ -213,13 +213,13 @@ class Server:
         if lost:
             self._hang_up(line, "that lost a chunk")
 
-    def _read(self, chunk: Stretch) -> bytes:
+    def _read(self, chunk: FileRange) -> bytes:
         return chunk.file.files.disk.read_at(chunk.file.fd, chunk.length, chunk.position)
 
     def pass_time(self) -> None:
         """What is due by the clock."""
         self.begin()
-        self.broker.expire()
+        self.broker.deadlines.expire()
         self.broker.give_up_late()
         self.broker.forwarding.tick()
         self.finish()

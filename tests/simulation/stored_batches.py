@@ -1,12 +1,12 @@
-"""What a replica's log holds, batch by batch, as the books compare it."""
+"""The batches in a replica's log, in the form that the books compare."""
 
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tank_node.log.log import LogState, PartitionLog
-from tank_node.log.record import BREAK, REWRITTEN, Record, matches
-from tank_node.log.segment import Segment
+from tank_node.segment.record import BREAK, REWRITTEN, Record, matches
+from tank_node.segment.segment import Segment
 
 
 @dataclass(slots=True, frozen=True)
@@ -60,7 +60,7 @@ def is_whole(log: PartitionLog) -> bool:
 
 def _placed(log: PartitionLog, after: int, through: int) -> Iterator[tuple[Segment, Record]]:
     bases = [segment.base for segment in log.segments]
-    for segment in log.segments[max(bisect_right(bases, after + 1) - 1, 0) :]:
+    for segment in log.segments.list[max(bisect_right(bases, after + 1) - 1, 0) :]:
         if segment.base > through:
             return
         index = segment.index

@@ -1,4 +1,4 @@
-"""One seed's story: who is in it, what it came to."""
+"""The story of one seed: its members, and its result."""
 
 import itertools
 import logging

@@ -4,39 +4,14 @@ import pytest
 
 from tank_protos import bundle
 from tank_protos.error_codes import ConsumeFlag
-from tank_protos.generated.tank import ConsumeRequest, ConsumeResponse
+from tank_protos.generated.tank import ConsumeResponse
 from tank_protos.generated.tank.consume_response import FetchedPartition, FetchedTopic
-from tank_protos.wire.message import Message
-from tests.simulation.client_lines import ClientLine
 from tests.simulation.clients import Target
+from tests.simulation.consumer_line import Line
 from tests.simulation.consumers import Consumer
 from tests.simulation.message_books import MessageBooks
-from tests.simulation.test_message_books import KEY, committed
 from tests.simulation.world import SECOND, Violation, World
-
-
-class Line(ClientLine):
-    """Keeps what is asked."""
-
-    def __init__(self) -> None:
-        self.asked: list[int] = []
-        """The first number of each request."""
-        self.turned = 0
-        self.epoch = 1
-
-    @property
-    def is_open(self) -> bool:
-        return True
-
-    def send(self, message: Message, request_id: int, topic: str, partition: int) -> None:
-        assert isinstance(message, ConsumeRequest)
-        self.asked.append(message.topics[0].partitions[0].sequence_number)
-
-    def used(self, request_id: int) -> tuple[int, int]:
-        return 0, self.epoch
-
-    def turn_away(self) -> None:
-        self.turned += 1
+from tests.simulation.written_books import KEY, committed
 
 
 class Story:

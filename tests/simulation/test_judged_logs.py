@@ -4,20 +4,20 @@ import pytest
 
 from tank_node.limits import Limits
 from tank_node.log.log import PartitionLog
-from tank_node.log.record import REWRITTEN, SPARSE
 from tank_node.log.settings import LogSettings
 from tank_node.metrics import Metrics
 from tank_node.partition.partition import Partition
 from tank_node.partition.waiters import Tick
 from tank_node.refusal_log import RefusalLog
+from tank_node.segment.record import REWRITTEN, SPARSE
 from tank_protos import bundle
 from tests.simulation.committed import Committed
 from tests.simulation.message_books import MessageBooks, Seen
 from tests.simulation.replicas import differences
 from tests.simulation.stored_batches import Batch, same, stored
 from tests.simulation.world import Violation, World
-from tests.support.logs import TOPIC, Folder, append
-from tests.support.replicas import push
+from tests.support.nodes.replicas import push
+from tests.support.storage.logs import TOPIC, Folder, append
 
 SMALL = LogSettings(segment_bytes=100, replication_factor=3)
 COUNT = 12

@@ -2,21 +2,10 @@
 
 import pytest
 
-from tank_node.log.record import Record
-from tank_protos import bundle
 from tests.simulation.committed import Committed
 from tests.simulation.message_books import MessageBooks
-from tests.simulation.stored_batches import Batch
 from tests.simulation.world import Violation, World
-
-KEY = (7, 0)
-
-
-def committed(books: Committed, first: int, *values: bytes, epoch: int = 1, key: bytes | None = None) -> None:
-    """The next batch is committed."""
-    data = bundle.as_batch(bundle.encode(list(values), timestamps=1, keys=[key] * len(values)))
-    record = Record._make([first, len(values) - 1, 0, len(data), *[0] * (len(Record._fields) - 4)])
-    books.commit(Batch.of(record, data), epoch)
+from tests.simulation.written_books import KEY, committed
 
 
 @pytest.fixture

@@ -15,11 +15,11 @@ from tank_protos.generated.tank.idempotent_produce_response import (
 )
 from tank_protos.wire.message import Message
 from tests.simulation.clients import Target
+from tests.simulation.consumer_line import Line
 from tests.simulation.message_books import MessageBooks
 from tests.simulation.producers import IdempotentProducer
-from tests.simulation.test_consumers import Line
-from tests.simulation.test_message_books import KEY, committed
 from tests.simulation.world import SECOND, Violation, World
+from tests.simulation.written_books import KEY, committed
 
 
 class Broker(Line):
@@ -74,7 +74,7 @@ class Story:
         """Its next batch is committed and acknowledged, by a leader of this epoch."""
         request = self.sends()
         books = self.books.of(KEY)
-        values = self.producer._unknown[0].values
+        values = self.producer.unknown[0].values
         first = books.end + 1
         committed(books, first, *values, epoch=epoch)
         self.broker.epoch = epoch

@@ -32,7 +32,7 @@ def test_no_brokers_disk_is_emptied_by_the_word_of_a_controller_that_has_yet_to_
         assert leader is not None
         assert leader.machine is not None
         assert not leader.machine.state.topics, "it has applied what it holds"
-        assert not story._empty(story.brokers[1])
+        assert not story.empty(story.brokers[1])
 
 
 def simulate(*words: str, hash_seed: str = "0") -> str:

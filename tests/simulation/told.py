@@ -1,7 +1,7 @@
-"""What stories that are told are made of: a cluster to which nothing happens but what is told.
+"""The base of told stories: a cluster in which only the events of the story happen.
 
-A loss that a seed has found, and a mistake that seeds find rarely, is told without chance: seeds change their
-story whenever a story gets another ingredient.
+A loss that a seed has found, or a mutant that seeds detect rarely, becomes a told story, which has no random
+events: a seed's story changes whenever stories get another part.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,7 +13,9 @@ from tank_controller.state.state import ClusterState
 from tank_node.broker.forwarding import ForwardingPolicy
 from tank_node.limits import Limits
 from tank_node.partition.partition import Partition
-from tank_node.partition.waiters import Producer
+from tank_node.partition.refusal import Refusal
+from tank_node.partition.waiters import ProducerStamp
+from tank_node.tank.errors import error_code
 from tank_protos import bundle
 from tank_protos.generated import control_pb2 as pb
 from tests.simulation.brokers import BrokerMachine
@@ -162,7 +164,7 @@ class ToldStory(ClusterStory):
 
     # --- what happens ---
 
-    def append_again(self, machine: BrokerMachine, producer: Producer, times: int) -> None:
+    def append_again(self, machine: BrokerMachine, producer: ProducerStamp, times: int) -> None:
         """The same message of an idempotent producer, so many times."""
         server, partition = machine.server, self.at(machine)
         assert server is not None
@@ -177,9 +179,11 @@ class ToldStory(ClusterStory):
             self.do(machine, act)
             self.go_on(10 * MS)
 
-    def append(self, machine: BrokerMachine, count: int = 1, keys: Sequence[bytes] = ()) -> None:
-        """So many batches at the broker that leads, each of one message, or of one for each key. When they
-        are acknowledged, the books are told; nobody may wait for it."""
+    def append(
+        self, machine: BrokerMachine, count: int = 1, keys: Sequence[bytes] = (), first: int | None = None
+    ) -> None:
+        """So many batches at the broker that leads, each of one message, or of one for each key. The books
+        hear of it when they are acknowledged; nothing waits for it. first: the number that a client wants."""
         server, partition = machine.server, self.at(machine)
         assert server is not None
 
@@ -187,7 +191,7 @@ class ToldStory(ClusterStory):
             server.begin()
             batches = [self._told.next_batch(keys) for _ in range(count)]
             for token, batch in batches:
-                partition.append(memoryview(batch), self._told, token)
+                partition.append(memoryview(batch), self._told, token, first=first)
             server.finish()
 
         self.do(machine, act)
@@ -324,7 +328,7 @@ class ToldStory(ClusterStory):
 
 
 class Outcomes:
-    """Who is told how appends ended: `tank_node.partition.waiters.Settler`."""
+    """Who is told how appends ended: `tank_node.partition.waiters.Completion`."""
 
     def __init__(self, story: ToldStory) -> None:
         self._story = story
@@ -333,7 +337,7 @@ class Outcomes:
         """Of the appends that were refused, in their order."""
 
     def next_batch(self, keys: Sequence[bytes] = ()) -> tuple[int, bytes]:
-        """Messages like no other, and the token that they are settled by."""
+        """Messages like no other, and the token that they are completed by."""
         token = len(self._values)
         values = [b"told:%d.%d" % (token, at) for at in range(max(len(keys), 1))]
         self._values.append((self._story.key, values[0]))
@@ -341,10 +345,10 @@ class Outcomes:
         batch = bundle.encode(values, timestamps=now_ms, keys=list(keys) or None)
         return token, bytes(bundle.as_batch(batch))
 
-    def settle(self, token: int, error: int, first: int, last: int) -> None:
+    def complete(self, token: int, refusal: Refusal, first: int, last: int) -> None:
         """The books hear of it after the event, when they have looked at what it committed."""
-        if error:
-            self.errors.append(error)
+        if refusal:
+            self.errors.append(error_code(refusal))
         else:
             key, value = self._values[token]
             world, books = self._story.world, self._story.books

@@ -1,10 +1,10 @@
-"""Told: what every story relies on, each by one thing that goes wrong. A leads, B leads next, C last."""
+"""Told stories of the basic guarantees, each with one fault. A leads, B leads next, C last."""
 
 import copy
 from collections.abc import Callable
 
 from tank_node.log import checkpoint
-from tank_node.partition.waiters import Producer
+from tank_node.partition.waiters import ProducerStamp
 from tests.simulation.brokers import FOLDER, BrokerMachine
 from tests.simulation.consumers import MOST_BYTES, ONE_MESSAGE
 from tests.simulation.network import Weather
@@ -74,7 +74,7 @@ def a_repeat_comes_before_the_first_is_committed() -> None:
         story.append(a, 2)
         story.go_on(SECOND)
         story.part(a, c.name)
-        story.append_again(a, Producer(1, 0, 0), 2)
+        story.append_again(a, ProducerStamp(1, 0, 0), 2)
         story.go_on(SECOND)
         story.rest()
 

@@ -1,4 +1,4 @@
-"""Told: what a broker's disk and its stream to the controllers promise. A leads, B leads next, C last."""
+"""Told stories of a broker's disk, and of its stream to the controllers. A leads, B leads next, C last."""
 
 from collections.abc import Callable
 
@@ -9,9 +9,9 @@ from tank_node.cluster.link import (
     TopicAlteration,
     TopicOutcome,
 )
-from tank_node.log.errors import LogDamaged
 from tank_node.partition.partition import Partition
 from tank_node.replication.role import Role
+from tank_node.segment.errors import LogDamaged
 from tank_protos.error_codes import ErrorCode
 from tests.simulation.brokers import FOLDER, BrokerMachine
 from tests.simulation.controllers import SESSION_TIMEOUT_MS
@@ -42,9 +42,9 @@ def no_producer_id_is_given_twice() -> None:
 
             def ask() -> None:
                 for _ in range(count):
-                    link.init_producer("", 0, lambda outcome: given.append(outcome.producer_id))
+                    link.requests.init_producer("", 0, lambda outcome: given.append(outcome.producer_id))
 
-            story.until(lambda: link.producer_ids_left >= count, f"a block of ids at {machine.name}")
+            story.until(lambda: link.requests.producer_ids_left >= count, f"a block of ids at {machine.name}")
             story.do(machine, ask)
 
         a, b, _ = story.cast
@@ -118,7 +118,7 @@ def flush_becomes_disk_after_messages_were_acknowledged_from_memory() -> None:
         told: list[TopicOutcome] = []
         assert a.link is not None
         link = a.link
-        story.do(a, lambda: link.alter_topic(change, told.append))
+        story.do(a, lambda: link.requests.alter_topic(change, told.append))
         story.until(lambda: bool(told), "the alteration")
         lose_power(b)
         a.end(False)
@@ -212,7 +212,7 @@ def _kept(story: ToldStory, machine: BrokerMachine) -> int:
     found: list[PositionsOutcome] = []
     assert machine.link is not None
     link = machine.link
-    story.do(machine, lambda: link.fetch_positions("g", ["told"], found.append))
+    story.do(machine, lambda: link.requests.fetch_positions("g", ["told"], found.append))
     story.until(lambda: bool(found), "the position")
     [kept] = found[0].positions
     return kept.sequence_number
@@ -222,7 +222,7 @@ def _keep(story: ToldStory, machine: BrokerMachine, number: int, answers: list[C
     assert machine.link is not None
     link = machine.link
     position = Position("told", 0, number, "")
-    story.do(machine, lambda: link.commit_positions("g", [position], answers.append))
+    story.do(machine, lambda: link.requests.commit_positions("g", [position], answers.append))
 
 
 def a_chosen_replica_is_damaged_again() -> None:
@@ -249,7 +249,7 @@ def a_chosen_replica_is_damaged_again() -> None:
         assert other.link is not None
         link = other.link
         change = TopicAlteration("told", settings={"min.insync.replicas": "1"})
-        story.do(other, lambda: link.alter_topic(change, told.append))
+        story.do(other, lambda: link.requests.alter_topic(change, told.append))
         story.until(lambda: bool(told), "the alteration")
         story.go_on(500 * MS)
         must(partition.role is not Role.LEADER, "%s leads with what is left of it, twice", leader.name)
@@ -345,7 +345,9 @@ def what_was_compacted_for_what_is_lost_comes_back() -> None:
             story.append(a, keys=[b"key"])
             story.go_on(100 * MS)
         logs = [story.at(machine).log for machine in (a, b)]
-        story.until(lambda: all(log.compacted_through for log in logs), "their compaction", 60 * SECOND)
+        story.until(
+            lambda: all(log.segments.compacted_through for log in logs), "their compaction", 60 * SECOND
+        )
         _let_the_last_lead(story, (a, b, c), _kill, BrokerMachine.start)
         _lead_again(story, a)
         story.rest()

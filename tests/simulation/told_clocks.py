@@ -1,9 +1,10 @@
-"""Told: brokers' wall clocks go wrong. A leads, B leads next, C last."""
+"""Told stories of brokers' wall clocks that go wrong. A leads, B leads next, C last."""
 
 from collections.abc import Callable
 
 from tank_node.partition.partition import Partition
-from tank_node.partition.waiters import Producer
+from tank_node.partition.refusal import Refusal
+from tank_node.partition.waiters import ProducerStamp
 from tank_node.replication.role import Role
 from tank_protos import bundle
 from tests.simulation.brokers import BrokerMachine
@@ -64,7 +65,7 @@ def clocks_without_a_majority_stop_nothing() -> None:
         story.go_on(20 * SECOND)
         leader = story.cluster.leader()
         assert leader is not None
-        assert leader.desk is not None
+        assert leader.brokers is not None
         off = [each.broker_id for each in story.state.brokers.values() if each.clock_off]
         must(not off, "brokers %s are kept from leading", off)
         story.append(story.cast[0])
@@ -116,13 +117,13 @@ def _stamped_ms(partition: Partition) -> int:
 class _Unheard:
     """Nobody waits for the answer."""
 
-    def settle(self, token: int, error: int, first: int, last: int) -> None:
-        """`tank_node.partition.waiters.Settler`."""
+    def complete(self, token: int, refusal: Refusal, first: int, last: int) -> None:
+        """`tank_node.partition.waiters.Completion`."""
 
 
 def _first_copy(story: ToldStory, machine: BrokerMachine) -> Callable[[BrokerMachine], None]:
     """A producer writes a batch; call what is given for its repeat, which must not be stored again."""
-    producer = Producer(77, 0, 0)
+    producer = ProducerStamp(77, 0, 0)
     story.append_again(machine, producer, 1)
 
     def repeat(leader: BrokerMachine) -> None:

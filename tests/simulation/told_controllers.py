@@ -1,15 +1,15 @@
-"""Told: what the controllers promise to those who ask them."""
+"""Told stories of the controllers' guarantees to their clients."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from tank_controller.raft.membership import Change, ChangeKind
-from tank_controller.raft.messages import Message, VoteAnswer, VoteRequest
+from tank_controller.raft.membership import Change, MembershipChangeKind
+from tank_controller.raft.messages import RaftMessage, VoteAnswer, VoteRequest
 from tank_controller.raft.settings import Settings
-from tank_controller.raft.state import Role
+from tank_controller.raft.state import RaftRole
 from tank_controller.raft_node import wire
 from tank_controller.raft_node.driver import RaftDriver
-from tank_controller.state.outcome import Outcome
+from tank_controller.state.outcome import CommandOutcome
 from tank_protos.generated import control_pb2 as pb
 from tests.simulation.controllers import SNAPSHOT_AFTER_BYTES, Cluster, Controller
 from tests.simulation.network import Network, Weather
@@ -74,7 +74,7 @@ class ToldControllers:
         self.ask()
         self.until(lambda: not self.operator.is_waiting, "the answer to a command")
 
-    def do(self, node: Controller, work: Callable[[RaftDriver[Outcome]], None]) -> None:
+    def do(self, node: Controller, work: Callable[[RaftDriver[CommandOutcome]], None]) -> None:
         """In this controller's process, with its driver."""
         life, driver = node.life, node.driver
         assert life is not None
@@ -84,9 +84,9 @@ class ToldControllers:
     def try_to_remove(self, leader: Controller, *nodes: Controller) -> None:
         """The leader is asked to, one after the other, and may refuse."""
 
-        def ask(driver: RaftDriver[Outcome]) -> None:
+        def ask(driver: RaftDriver[CommandOutcome]) -> None:
             for node in nodes:
-                driver.change(Change(ChangeKind.REMOVE, node.own), lambda result: None)
+                driver.change(Change(MembershipChangeKind.REMOVE, node.own), lambda result: None)
 
         self.do(leader, ask)
 
@@ -168,7 +168,7 @@ def a_voter_starts_again() -> None:
         story.go_on(50 * MS)
         log = voter.raft.log
         request = VoteRequest(log.last_index, log.last_term)
-        asked = Message(voter.raft.cluster_id, before.own, voter.own, voter.raft.term, request)
+        asked = RaftMessage(voter.raft.cluster_id, before.own, voter.own, voter.raft.term, request)
         voter.end(False)
         voter.start()
         assert voter.life is not None
@@ -201,14 +201,14 @@ def a_vote_comes_a_term_late() -> None:
         story.until(lambda: story.cluster.leader() is not None, "another leader")
         elected = story.leader
         [voter] = (node for node in story.others if node is not before)
-        vote = Message(
+        vote = RaftMessage(
             elected.raft.cluster_id, voter.own, elected.own, elected.raft.term, VoteAnswer(granted=True)
         )
         must(voter.raft.vote == elected.own, "nobody has voted for the leader")
         voter.end(False)
-        story.until(lambda: elected.raft.role is not Role.LEADER, "its stepping down")
+        story.until(lambda: elected.raft.role is not RaftRole.LEADER, "its stepping down")
         voter.start()
-        story.until(lambda: elected.raft.role is Role.CANDIDATE, "its asking for votes")
+        story.until(lambda: elected.raft.role is RaftRole.CANDIDATE, "its asking for votes")
         must(elected.raft.term > vote.term, "it asks in the term of its last election")
         story.network.cut([elected.name], [voter.name], one_way=False)
         assert elected.life is not None
@@ -407,7 +407,7 @@ def an_old_term_left_entries() -> None:
         operators = [Operator(story.cluster, f"o{n}", _create, SECOND) for n in range(4)]
         last = has.raft.log.last_index
         for operator in operators:
-            operator._target = leader.ordinal
+            operator.target = leader.ordinal
             operator.ask(_create(story.world, operator).SerializeToString())
         story.until(lambda: has.raft.log.last_index >= last + 4, "the commands")
         leader.end(False)

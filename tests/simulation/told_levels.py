@@ -1,32 +1,42 @@
-"""Told: an older version and a newer one work together; what the newer alone knows comes when all have it."""
+"""Told stories of an older and a newer version together: new formats are used when all processes know
+them."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from tank_controller.state.outcome import CommandOutcome
 from tank_node.broker.forwarding import ForwardingPolicy
-from tank_protos.feature_levels import OWN, Levels
+from tank_protos.error_codes import ErrorCode
+from tank_protos.feature_levels import FIRST, KAFKA, Levels
+from tank_protos.feature_levels import OWN as OLD
 from tank_protos.generated import control_pb2 as pb
+from tank_protos.topic_settings import LogFormat
 from tests.simulation.brokers import BrokerMachine
 from tests.simulation.controllers import Controller
 from tests.simulation.story import listening
 from tests.simulation.told import LIMITS, ToldStory
 from tests.simulation.world import SECOND, must
+from tests.support.processes import next_level
+from tests.support.processes.next_level import NEWER, NEXT
 
-OLD = Levels(OWN.lowest, OWN.highest - 1)
+RECORD_BATCHES = "orders"
+"""The name of a topic of record batches."""
 IN_MEMORY = {"flush": "replicated", "min.insync.replicas": "2"}
 
 Machine = Controller | BrokerMachine
 
 
 @contextmanager
-def _telling() -> Iterator[ToldStory]:
-    """All run the older version, and clients write and read."""
-    story = ToldStory(IN_MEMORY, LIMITS, ForwardingPolicy.NEVER, clients=True)
-    for machine in _machines(story):
-        machine.levels = OLD
-    with listening(story.world):
-        story.begin()
-        yield story
+def _telling(older: Levels = OLD) -> Iterator[ToldStory]:
+    """All run the older version, by default today's, and clients write and read. The newer one knows a level
+    that is there for the tests alone."""
+    with next_level.known():
+        story = ToldStory(IN_MEMORY, LIMITS, ForwardingPolicy.NEVER, clients=True)
+        for machine in _machines(story):
+            machine.levels = older
+        with listening(story.world):
+            story.begin()
+            yield story
 
 
 def _machines(story: ToldStory) -> list[Machine]:
@@ -41,8 +51,8 @@ def _replace(story: ToldStory, machine: Machine, levels: Levels) -> None:
     machine.start()
 
 
-def _upgrade(story: ToldStory, machine: Machine) -> None:
-    _replace(story, machine, OWN)
+def _upgrade(story: ToldStory, machine: Machine, levels: Levels = NEWER) -> None:
+    _replace(story, machine, levels)
     if isinstance(machine, BrokerMachine):
         story.until(lambda: story.is_back(machine), "its coming back")
     _until_in_sync(story)
@@ -58,7 +68,7 @@ def _upgrade_all(story: ToldStory) -> None:
         story.go_on(SECOND)
         must(story.state.feature_level == OLD.highest, "it was raised before all knew it")
         _upgrade(story, machine)
-    story.until(lambda: story.state.feature_level == OWN.highest, "the next feature level")
+    story.until(lambda: story.state.feature_level == NEXT, "the next feature level")
 
 
 def a_cluster_rolls_to_a_newer_version() -> None:
@@ -69,15 +79,15 @@ def a_cluster_rolls_to_a_newer_version() -> None:
         story.go_on(SECOND)
         for broker in story.brokers.values():
             assert broker.link is not None
-            must(broker.link.view.feature_level == OWN.highest, "%s was not told of it", broker.name)
+            must(broker.link.view.feature_level == NEXT, "%s was not told of it", broker.name)
         _make_snapshots(story)
         for node in story.cluster.nodes.values():
             node.end(True)
             node.start()
         story.until(lambda: story.cluster.leader() is not None, "a leader")
         story.go_on(SECOND)
-        must(story.state.feature_level == OWN.highest, "it was forgotten")
-        must(_raised(story) == OWN.highest - OWN.lowest, "it was raised %s times", _raised(story))
+        must(story.state.feature_level == NEXT, "it was forgotten")
+        must(_raised(story) == NEXT - FIRST, "it was raised %s times", _raised(story))
         story.rest()
 
 
@@ -165,7 +175,7 @@ def an_old_broker_comes_back_while_the_level_is_raised() -> None:
         *others, last = _machines(story)
         last.end(False)
         for machine in others:
-            _replace(story, machine, OWN)
+            _replace(story, machine, NEWER)
         story.until(lambda: story.cluster.leader() is not None, "a leader")
         story.go_on(5 * SECOND)
         must(story.state.feature_level == OLD.highest, "one that is away was forgotten")
@@ -173,8 +183,46 @@ def an_old_broker_comes_back_while_the_level_is_raised() -> None:
         story.until(lambda: len(story.placed.in_sync) == 3, "everybody in sync")
         must(story.state.feature_level == OLD.highest, "an old broker is in a cluster of the new level")
         _upgrade(story, last)
-        story.until(lambda: story.state.feature_level == OWN.highest, "the next feature level")
+        story.until(lambda: story.state.feature_level == NEXT, "the next feature level")
         story.rest()
+
+
+def a_topic_of_record_batches_waits_for_the_last_old_broker() -> None:
+    """It would append bundles to the topic, because it leaves out settings that it doesn't know."""
+    with _telling(Levels(FIRST, FIRST)) as story:
+        *others, last = _machines(story)
+        for machine in others:
+            _upgrade(story, machine, OLD)
+        story.go_on(2 * SECOND)
+        must(_refusal_of_record_batches(story) is ErrorCode.INVALID_SETTING, "an old broker would have it")
+        _upgrade(story, last, OLD)
+        story.until(lambda: story.state.feature_level == KAFKA, "the feature level of record batches")
+        must(_refusal_of_record_batches(story) is None, "it is refused for ever")
+        story.go_on(SECOND)
+        for broker in story.brokers.values():
+            assert broker.link is not None
+            topic = broker.link.view.topic(RECORD_BATCHES)
+            must(
+                topic is not None and topic.settings.log_format is LogFormat.KAFKA, "%s lacks it", broker.name
+            )
+        story.rest()
+
+
+def _refusal_of_record_batches(story: ToldStory) -> ErrorCode | None:
+    """Tries to create a topic of record batches; returns the error."""
+    leader = story.cluster.leader()
+    assert leader is not None
+    assert leader.proposals is not None
+    assert leader.life is not None
+    proposals = leader.proposals
+    settings = [pb.Setting(key="log.format", value="kafka")]
+    create = pb.CreateTopic(name=RECORD_BATCHES, partitions=1, replication_factor=3, settings=settings)
+    outcomes: list[CommandOutcome] = []
+    story.world.guarded(
+        leader.life, lambda: proposals.propose(pb.Command(create_topic=create), outcomes.append)
+    )
+    story.until(lambda: bool(outcomes), "an outcome")
+    return outcomes[0].rejection.error if outcomes[0].rejection is not None else None
 
 
 def _votes(story: ToldStory, node: Controller) -> bool:
@@ -188,4 +236,5 @@ STORIES: tuple[Callable[[], None], ...] = (
     a_broker_goes_back_after_the_roll,
     a_controller_goes_back_after_the_roll,
     an_old_broker_comes_back_while_the_level_is_raised,
+    a_topic_of_record_batches_waits_for_the_last_old_broker,
 )

@@ -1,10 +1,11 @@
-"""Told: who is counted on, while the leader knows less of it than the controllers. A leads, B leads next, C
+"""Told stories of in-sync sets of which the controllers know more than the leader. A leads, B leads next, C
 last."""
 
 from collections.abc import Callable
 from unittest.mock import patch
 
-from tank_controller.leader import streams
+from tank_controller.leader import deltas
+from tank_node.log.refill import begin_anew
 from tests.simulation.told import telling
 from tests.simulation.world import SECOND, must
 
@@ -17,7 +18,7 @@ def a_leader_hears_late_that_a_replica_was_moved_away_and_back() -> None:
     and heard of nothing after that: it is told the whole state at once. What B had matched counts no more."""
     with (
         telling(ALONE_IS_ENOUGH, replicas=2) as story,
-        patch.object(streams, "HISTORY_DELTAS", 1),
+        patch.object(deltas, "HISTORY_DELTAS", 1),
     ):
         a, b = story.cast
         c = next(machine for machine in story.brokers.values() if machine not in (a, b))
@@ -80,7 +81,7 @@ def a_replica_that_is_being_filled_is_elected() -> None:
         story.until(lambda: story.at(c).high_water_mark == 3, "C's hearing of them")
         story.go_on(SECOND)
         story.part(b, a.name)
-        story.do(b, lambda: story.at(b).log.begin_anew(1, 0))
+        story.do(b, lambda: begin_anew(story.at(b).log, 1, 0))
         must(story.at(b).log.written == 0, "B has something")
         story.at(b).high_water_mark = 0
         a.end(False)

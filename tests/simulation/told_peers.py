@@ -1,12 +1,12 @@
-"""Told: connections that end and are made again, clients that are sent on, damage found while a broker runs.
-A leads, B leads next, C last."""
+"""Told stories of connections that end and are made again, forwarded clients, and damage found in a running
+broker. A leads, B leads next, C last."""
 
 from collections.abc import Callable
 from functools import partial
 
 from tank_node.broker.forwarding import ForwardingPolicy
-from tank_node.log.index import TAIL_RECORDS
 from tank_node.partition import waiters
+from tank_node.segment.index import TAIL_RECORDS
 from tank_protos.error_codes import ConsumeFlag, ErrorCode, ProduceError
 from tank_protos.feature_levels import OWN
 from tank_protos.generated import control_pb2 as pb
@@ -211,12 +211,12 @@ def a_producers_memory_cannot_be_read() -> None:
     with telling(SYNCED) as story:
         a, many = story.cast[0], 2 * TAIL_RECORDS + 1
         for sequence in range(many):
-            story.append_again(a, waiters.Producer(7, 0, sequence), 1)
+            story.append_again(a, waiters.ProducerStamp(7, 0, sequence), 1)
         story.go_on(SECOND)
-        story.at(a).log.forget()
+        story.at(a).log.producers.forget()
         for fails in (100, 0):
             a.disk.failing_reads = fails
-            story.append_again(a, waiters.Producer(7, 0, many), 1)
+            story.append_again(a, waiters.ProducerStamp(7, 0, many), 1)
         must(story.refusals == [ErrorCode.STORAGE], "refused with %s", story.refusals)
         story.until(lambda: story.at(a).high_water_mark == many + 1, "its being stored")
         story.rest()
@@ -281,9 +281,9 @@ def a_second_process_says_that_it_is_a_broker() -> None:
             leader = story.cluster.leader()
             assert leader is not None
             assert leader.life is not None
-            assert leader.desk is not None
-            desk, up = leader.desk, pb.BrokerUp(register=pb.BrokerRegister(broker=register))
-            story.world.guarded(leader.life, lambda desk=desk, up=up: desk.received(desk.opened(_Deaf()), up))  # type: ignore[misc]
+            assert leader.brokers is not None
+            to, up = leader.brokers, pb.BrokerUp(register=pb.BrokerRegister(broker=register))
+            story.world.guarded(leader.life, lambda to=to, up=up: to.received(to.opened(_Deaf()), up))  # type: ignore[misc]
             story.go_on(SECOND)
             must(story.state.brokers[b.broker_id].epoch == epoch, "B was put aside while it lives")
         must(story.are_in_sync(a, b, c), "somebody has left")

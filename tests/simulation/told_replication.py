@@ -1,15 +1,17 @@
-"""Told: what replication promises, where one mistake would lose a message. A leads, B leads next, C last."""
+"""Told stories of replication, where one mistake would lose a message. A leads, B leads next, C last."""
 
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from tank_node.partition.leader import Leadership
+from tank_node.partition.leader import PartitionLeader
+from tank_node.partition.waiters import ProducerStamp
 from tests.simulation.consumers import FollowersConsumer
 from tests.simulation.message_books import Key
 from tests.simulation.producers import Producer
 from tests.simulation.told import LIMITS, ToldStory, lose_power, telling
 from tests.simulation.world import MS, SECOND, must
+from tests.support.nodes.faults import claimed_epoch, leader_of
 
 SYNCED = {"flush": "disk"}
 _STARTS_AT_1 = (6).to_bytes(8, "little") + (1).to_bytes(8, "little") + (1).to_bytes(4, "little")
@@ -43,6 +45,30 @@ def an_old_leader_goes_on_pushing() -> None:
         story.rest()
 
 
+def a_former_leader_has_more_below_the_new_ones_start() -> None:
+    """A writes a batch of an idempotent producer that B and C never get. B leads, and its log begins behind a
+    gap that a client left. A follows, leads again, and gets the batch once more: it is stored, and not taken
+    for a repeat of what was never committed."""
+    with telling(SYNCED) as story:
+        a, b, c = story.cast
+        stamp = ProducerStamp(7, 0, 0)
+        story.part(a, b.name, c.name, *story.controllers)
+        story.append_again(a, stamp, 1)
+        story.until(lambda: story.at(a).log.written == 1, "the append at A")
+        story.until(lambda: story.placed.leader == b.broker_id, "another leader")
+        story.until(lambda: story.at(b).leader_epoch == story.placed.leader_epoch, "its taking office")
+        story.append(b, first=2)
+        story.until(lambda: story.at(b).high_water_mark == 2, "its mark")
+        story.rejoin(a, b.name, c.name, *story.controllers)
+        story.until(lambda: story.are_in_sync(a, b, c), "A's return", 20 * SECOND)
+        story.part(b, a.name, c.name, *story.controllers)
+        story.until(lambda: story.placed.leader == a.broker_id, "A's turn")
+        story.until(lambda: story.at(a).leader_epoch == story.placed.leader_epoch, "its taking office")
+        story.append_again(a, stamp, 1)
+        story.until(lambda: story.at(a).high_water_mark == 3, "the batch, stored", 20 * SECOND)
+        story.rest()
+
+
 def a_leader_epoch_is_made_up() -> None:
     """A process of a replica pushes in an epoch that the controllers have given to nobody. Who is pushed to
     believes it until the controllers have been asked, and obeys the leader of the view again after that; the
@@ -51,12 +77,9 @@ def a_leader_epoch_is_made_up() -> None:
         a, b, c = story.cast
         story.append(a, 2)
         story.go_on(SECOND)
-        leadership = story.at(a).leadership
-        assert isinstance(leadership, Leadership)
-        epoch, leadership._epoch = leadership.leader_epoch, 2**32 - 1
-        story.append(a)
-        story.until(lambda: story.at(c).leader_epoch == 2**32 - 1, "its being believed")
-        leadership._epoch = epoch
+        with claimed_epoch(leader_of(story.at(a)), 2**32 - 1):
+            story.append(a)
+            story.until(lambda: story.at(c).leader_epoch == 2**32 - 1, "its being believed")
         story.until(lambda: story.at(c).leader_epoch < 2**32 - 1, "its being refuted", 5 * SECOND)
         story.until(lambda: story.are_in_sync(a, b, c), "C's return", 20 * SECOND)
         story.rest()
@@ -77,6 +100,36 @@ def an_epoch_is_heard_before_the_view_has_it() -> None:
         story.append(a, 2)
         story.go_on(2 * SECOND)
         must(story.at(c).log.written == 2, "who has been replaced was obeyed")
+        story.rest()
+
+
+def messages_are_deleted_from_the_front() -> None:
+    """A deletes all before number 4, which lies within a batch. B hears of it though nothing follows, and
+    begins there when it leads. C was away, and gets the batch whole before it begins there."""
+    with telling(IN_MEMORY | {"retention.segments.count": "100"}) as story:
+        a, b, c = story.cast
+        story.stop(c)
+        story.append(a, keys=[b"1", b"2"])
+        story.append(a, keys=[b"3", b"4", b"5"])
+        story.until(lambda: story.at(a).high_water_mark == 5, "their being committed")
+        books = story.books.of(story.key)
+        books.retained = 4
+        start = story.at(a).start
+        story.do(a, lambda: start.raise_to(4, story.at(a).leadership))
+        story.until(lambda: start.lowest(story.at(a).leadership) == 4, "B's hearing of it")
+        must(story.at(b).log.first_available == 4, "B has not begun there")
+        c.start()
+        story.until(lambda: story.are_in_sync(a, b, c), "C's return", 20 * SECOND)
+        story.until(lambda: story.at(c).log.first_available == 4, "C's hearing of it")
+        must(story.at(c).log.segments[0].first == 3, "C has not got the whole batch")
+        story.stop(a)
+        story.until(lambda: story.placed.leader == b.broker_id, "another leader")
+        story.until(lambda: story.at(b).leader_epoch == story.placed.leader_epoch, "its taking office")
+        story.append(b)
+        story.until(lambda: story.at(b).high_water_mark == 6, "a message")
+        must(story.at(b).log.first_available == 4, "what was deleted is back")
+        a.start()
+        story.until(lambda: story.are_in_sync(a, b, c), "A's return", 20 * SECOND)
         story.rest()
 
 
@@ -262,7 +315,7 @@ def a_member_joins_that_would_not_stay() -> None:
         story.go_on(SECOND)
 
         leadership = story.at(a).leadership
-        assert isinstance(leadership, Leadership)
+        assert isinstance(leadership, PartitionLeader)
         known = leadership.in_sync.replicas[c.broker_id]
 
         def look(members: tuple[int, ...]) -> None:
@@ -332,9 +385,11 @@ def a_follower_is_read_up_to_its_mark() -> None:
 
 STORIES: tuple[Callable[[], None], ...] = (
     an_old_leader_goes_on_pushing,
+    a_former_leader_has_more_below_the_new_ones_start,
     a_follower_is_read_up_to_its_mark,
     a_leader_epoch_is_made_up,
     an_epoch_is_heard_before_the_view_has_it,
+    messages_are_deleted_from_the_front,
     a_push_changes_on_its_way,
     a_proposal_is_overtaken,
     a_member_restarts_as_it_is_proposed,

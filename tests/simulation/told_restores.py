@@ -1,9 +1,9 @@
-"""Told: a controller's disk is put back to an earlier copy of itself."""
+"""Told stories of a controller's disk that is restored to an earlier state."""
 
 import copy
 from collections.abc import Callable
 
-from tank_controller.raft.messages import Message, VoteRequest
+from tank_controller.raft.messages import RaftMessage, VoteRequest
 from tank_controller.raft_node import wire
 from tests.simulation.controllers import Controller
 from tests.simulation.told_controllers import telling_controllers
@@ -66,7 +66,7 @@ def a_vote_is_forgotten_by_a_folder_put_back() -> None:
         story.until(lambda: _has_heard(voter), "the others' answers")
         log = before.raft.log
         request = VoteRequest(log.last_index, log.last_term)
-        asked = Message(voter.raft.cluster_id, before.own, voter.own, candidate.raft.term, request)
+        asked = RaftMessage(voter.raft.cluster_id, before.own, voter.own, candidate.raft.term, request)
         assert voter.life is not None
         story.world.guarded(voter.life, lambda: voter.take(wire.encode(asked).SerializeToString()))
         story.go_on(SECOND)

@@ -1,4 +1,4 @@
-"""All stories that are told, by name; as a program it tells one: for mutants, and to see one again."""
+"""All told stories, by name. As a program it runs one: for mutants, or to repeat a story."""
 
 import sys
 from collections.abc import Callable

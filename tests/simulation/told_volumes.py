@@ -1,4 +1,4 @@
-"""Told: a broker's volume fills. A leads, B leads next, C last."""
+"""Told stories of a broker's volume that fills. A leads, B leads next, C last."""
 
 from collections.abc import Callable
 

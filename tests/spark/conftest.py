@@ -11,7 +11,7 @@ import pytest
 
 from tests.spark.jvm import SharedSpark
 from tests.spark.topics import Topic
-from tests.support.broker_process import BrokerProcess
+from tests.support.processes.broker_process import BrokerProcess
 from tests.support.waiting import until
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from tests.support.patience import patient
-from tests.support.ports import free_port
+from tests.support.processes.ports import free_port
 
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 START_TIMEOUT_S = patient(120)

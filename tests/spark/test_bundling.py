@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyspark_tank.bundling import Bundler, KeyPartitioner, Rows, TopicPartition
+from pyspark_tank.bundling import Bundler, BundleRows, KeyPartitioner, TopicPartition
 from pyspark_tank.errors import SinkError
 from tank_client.producing.partitioner import crc32c
 
 keys = st.one_of(st.none(), st.binary(max_size=3))
 rows = st.lists(st.tuples(keys, st.binary(max_size=40)), max_size=60)
-Bundles = dict[TopicPartition, list[Rows]]
+Bundles = dict[TopicPartition, list[BundleRows]]
 
 
 def bundle(

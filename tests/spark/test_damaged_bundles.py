@@ -9,22 +9,22 @@ from pyspark_tank.offsets import OffsetRange
 from pyspark_tank.options import parse_source_options
 from tank_client.sync import Client
 from tank_protos import bundle
-from tank_protos.bundle.arrow import Columns
+from tank_protos.bundle.arrow import ArrowColumns
 from tests.spark.conftest import NewTopic
-from tests.support.broker_process import BrokerProcess
+from tests.support.processes.broker_process import BrokerProcess
 
 
 class JustNumbers:
     """Instead of the columns of a query."""
 
-    def batch(self, columns: Columns) -> list[int]:
+    def batch(self, columns: ArrowColumns) -> list[int]:
         view = memoryview(columns.numbers).cast("B").cast("q")
         return view[columns.begin : columns.begin + columns.rows].tolist()
 
 
 @pytest.mark.parametrize("fails", [True, False])
 def test_it_ends_the_task_or_is_passed_over(new_topic: NewTopic, broker: BrokerProcess, fails: bool) -> None:
-    from pyspark_tank.reader import _Fetcher
+    from pyspark_tank.reader import RangeFetcher
 
     topic = new_topic()
     # It says three messages and has two, which only who unpacks it can see.
@@ -39,7 +39,7 @@ def test_it_ends_the_task_or_is_passed_over(new_topic: NewTopic, broker: BrokerP
     def read() -> None:
         with (
             Client(broker.address) as client,
-            closing(_Fetcher(client, options, OffsetRange(topic.name, 0, 1, 8))) as fetcher,
+            closing(RangeFetcher(client, options, OffsetRange(topic.name, 0, 1, 8))) as fetcher,
         ):
             for numbers in fetcher.batches(JustNumbers()):  # type: ignore[arg-type]
                 found.extend(numbers)

@@ -11,17 +11,24 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pyspark_tank.connecting import reserve_producer_ids
-from pyspark_tank.delivery import deliver
+from pyspark_tank.delivery import MAX_WAITING_BUNDLES, deliver
 from pyspark_tank.errors import SinkError
 from pyspark_tank.identity import EPOCHS, WriteIdentity
+from pyspark_tank.leader_connection import LeaderConnection
 from pyspark_tank.options import Compression, SinkOptions
+from tank_client.sync import Client
 
 if TYPE_CHECKING:
+    from tank_client.wire.data_operations import BundleToStore
     from tests.spark.conftest import NewTopic
     from tests.spark.topics import Topic
-    from tests.support.broker_process import BrokerProcess
+    from tests.support.processes.broker_process import BrokerProcess
 
 pytestmark = pytest.mark.integration
+
+
+LOST = 0
+"""The number of a bundle that was never sent."""
 
 
 def write(topic: Topic, count: int, *, batch: int = 0, task: int = 0, bundle_rows: int = 7) -> None:
@@ -99,19 +106,28 @@ def test_bundles_that_the_broker_never_got_are_missed(
     new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A sequence beyond the end is an error, however often it is halved."""
-    from pyspark_tank import delivery
-
     topic = new_topic()
     sent: Iterator[int] = iter(range(100))
-    original = delivery._Delivery._send
+    lost: list[int] = []
+    send, confirm, produce = LeaderConnection.send, LeaderConnection.confirm, Client.produce_bundle
 
-    def lose_the_second(self, where, rows):  # type: ignore[no-untyped-def]
+    def lose_the_second(leader: LeaderConnection, bundle: BundleToStore) -> int:
         if next(sent) == 1:
-            self._sequences[where] += len(rows.values)
-        else:
-            original(self, where, rows)
+            lost.append(bundle.sequence)
+            return LOST
+        return send(leader, bundle)
 
-    monkeypatch.setattr(delivery._Delivery, "_send", lose_the_second)
+    def confirm_what_is_lost(leader: LeaderConnection, number: int) -> None:
+        if number != LOST:
+            confirm(leader, number)
+
+    def lose_it_again(client: Client, topic: str, partition: int, content: bytes, **marks: int) -> None:
+        if marks["sequence"] not in lost:
+            produce(client, topic, partition, content, **marks)
+
+    monkeypatch.setattr(LeaderConnection, "send", lose_the_second)
+    monkeypatch.setattr(LeaderConnection, "confirm", confirm_what_is_lost)
+    monkeypatch.setattr(Client, "produce_bundle", lose_it_again)
     with pytest.raises(
         SinkError,
         match=rf"query query-{topic.name}, to topic '{topic.name}'.*task 0.*partition 0.*new checkpoint",
@@ -124,20 +140,25 @@ def test_a_task_writes_on_when_its_broker_was_started_again(
     new_topic: NewTopic, broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Bundles are under way when it dies; each of them is there once, in order."""
-    from pyspark_tank import delivery
-
     topic = new_topic(settings={"flush": "disk"})
     sent: Iterator[int] = iter(range(1000))
-    original = delivery._Delivery._send
+    waiting: list[int] = []
+    send, confirm = LeaderConnection.send, LeaderConnection.confirm
 
-    def with_an_accident(self, where, rows):  # type: ignore[no-untyped-def]
-        original(self, where, rows)
+    def with_an_accident(leader: LeaderConnection, bundle: BundleToStore) -> int:
+        waiting.append(send(leader, bundle))
         if next(sent) == 20:
-            assert len(self._waiting) == delivery.MAX_WAITING_BUNDLES
+            assert len(waiting) == MAX_WAITING_BUNDLES
             broker.kill()
             broker.start()
+        return waiting[-1]
 
-    monkeypatch.setattr(delivery._Delivery, "_send", with_an_accident)
+    def confirmed(leader: LeaderConnection, number: int) -> None:
+        confirm(leader, number)
+        waiting.remove(number)
+
+    monkeypatch.setattr(LeaderConnection, "send", with_an_accident)
+    monkeypatch.setattr(LeaderConnection, "confirm", confirmed)
     write(topic, 300)
     assert [int(message.value) for message in topic.messages()] == list(range(300))
 

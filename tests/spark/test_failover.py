@@ -13,8 +13,8 @@ import pytest
 
 from tank_client.sync import Client
 from tests.spark.topics import Topic, write_stream
-from tests.support.cluster import LocalCluster, running_cluster
 from tests.support.patience import patient
+from tests.support.processes.cluster import LocalCluster, running_cluster
 from tests.support.waiting import until
 
 if TYPE_CHECKING:

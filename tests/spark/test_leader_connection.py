@@ -20,7 +20,7 @@ from tank_client.settings import ClientSettings
 from tank_client.sync import Client
 from tank_client.wire.data_operations import Want, to_store
 from tank_protos.bundle import Codec, as_batch, encode
-from tank_protos.bundle.arrow import Columns, value_array
+from tank_protos.bundle.arrow import ArrowColumns, value_array
 from tank_protos.error_codes import ProduceError
 from tank_protos.generated.tank import (
     ConsumeResponse,
@@ -34,7 +34,7 @@ from tank_protos.generated.tank import (
 from tank_protos.wire.errors import WireError
 from tank_protos.wire.framing import frame
 from tests.spark.conftest import NewTopic
-from tests.support.broker_process import BrokerProcess
+from tests.support.processes.broker_process import BrokerProcess
 
 WANT = Want("topic", 0, 1, 1 << 20)
 PING = b"".join(frame(Ping.ID, []))
@@ -158,14 +158,28 @@ def test_whatever_is_no_acknowledgement_raises(served: Served, stream: bytes, er
 class JustValues:
     """Makes no batches for Spark: what comes is enough."""
 
-    def batch(self, columns: Columns) -> pa.Array:
+    def batch(self, columns: ArrowColumns) -> pa.Array:
         return value_array(columns, pa.binary())
 
 
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Want]:
+    """What tasks ask of leaders, over connections of their own."""
+    wants: list[Want] = []
+    ask = LeaderConnection.ask
+
+    def noted(connection: LeaderConnection, want: Want, max_wait_ms: int) -> None:
+        ask(connection, want, max_wait_ms)
+        wants.append(want)
+
+    monkeypatch.setattr(LeaderConnection, "ask", noted)
+    return wants
+
+
 def test_a_task_reads_on_when_its_broker_was_started_again(
-    new_topic: NewTopic, broker: BrokerProcess
+    new_topic: NewTopic, broker: BrokerProcess, asked: list[Want]
 ) -> None:
-    from pyspark_tank.reader import _Fetcher
+    from pyspark_tank.reader import RangeFetcher
 
     topic = new_topic()
     values = [os.urandom(500) for _ in range(400)]
@@ -176,12 +190,12 @@ def test_a_task_reads_on_when_its_broker_was_started_again(
     )
     found: list[bytes] = []
     with Client(broker.address) as client:
-        fetcher = _Fetcher(client, options, OffsetRange(topic.name, 0, 1, 401))
+        fetcher = RangeFetcher(client, options, OffsetRange(topic.name, 0, 1, 401))
         with closing(fetcher):
             for turn, values_of_batch in enumerate(fetcher.batches(JustValues())):  # type: ignore[arg-type]
                 found += values_of_batch.to_pylist()
                 if turn == 3:
-                    assert fetcher._leader is not None
+                    assert asked[-1].number > len(found), "the leader has been asked for what comes next"
                     broker.kill()
                     broker.start()
     assert found == values
@@ -191,7 +205,7 @@ def test_what_does_not_come_from_a_leader_is_asked_of_the_client(
     new_topic: NewTopic, broker: BrokerProcess
 ) -> None:
     """A leader that is cut off from the others does not know it; the client asks them."""
-    from pyspark_tank.reader import _Fetcher
+    from pyspark_tank.reader import RangeFetcher
 
     asked: list[int] = []
 
@@ -210,16 +224,16 @@ def test_what_does_not_come_from_a_leader_is_asked_of_the_client(
     }
     with Watched(broker.address) as client:
         options = parse_source_options(given, streaming=False)
-        with closing(_Fetcher(client, options, OffsetRange(topic.name, 0, 1, 3))) as fetcher:
+        with closing(RangeFetcher(client, options, OffsetRange(topic.name, 0, 1, 3))) as fetcher:
             batches = fetcher.batches(JustValues())  # type: ignore[arg-type]
             assert [batch.to_pylist() for batch in batches] == [[b"there"]]
     assert asked[0] == 1
     assert set(asked[1:]) == {2}
 
 
-def test_a_task_asks_for_whole_bundles(new_topic: NewTopic, broker: BrokerProcess) -> None:
+def test_a_task_asks_for_whole_bundles(new_topic: NewTopic, broker: BrokerProcess, asked: list[Want]) -> None:
     """What is cut off a chunk's last bundle would come twice."""
-    from pyspark_tank.reader import _Fetcher
+    from pyspark_tank.reader import RangeFetcher
 
     topic = new_topic()
     bundle = encode([os.urandom(5000)], timestamps=1, codec=Codec.NONE)
@@ -227,35 +241,34 @@ def test_a_task_asks_for_whole_bundles(new_topic: NewTopic, broker: BrokerProces
         topic.add_bundle(bundle)
     given = {"servers": broker.address, "subscribe": topic.name, "fetchBytes": "16384"}
     with Client(broker.address) as client:
-        fetcher = _Fetcher(
+        fetcher = RangeFetcher(
             client, parse_source_options(given, streaming=False), OffsetRange(topic.name, 0, 1, 21)
         )
         with closing(fetcher):
             batches = fetcher.batches(JustValues())  # type: ignore[arg-type]
             sizes = [len(next(batches))]  # the first chunk is the client's, of 16,384 bytes
-            fetched = fetcher._fetch_bytes()
-            assert 3 * len(bundle) < fetched < 3 * len(bundle) + 100
+            assert 3 * len(bundle) < asked[-1].max_bytes < 3 * len(bundle) + 100
             sizes += [len(batch) for batch in batches]
     assert sizes == [3, 3, 3, 3, 3, 3, 2]
 
 
 def test_a_bundle_larger_than_a_fetch_does_not_make_the_next_fetches_large(
-    new_topic: NewTopic, broker: BrokerProcess
+    new_topic: NewTopic, broker: BrokerProcess, asked: list[Want]
 ) -> None:
-    from pyspark_tank.reader import _Fetcher
+    from pyspark_tank.reader import RangeFetcher
 
     topic = new_topic()
     topic.add_bundle(encode([os.urandom(100_000)], timestamps=1, codec=Codec.NONE))
     topic.add_bundle(encode([b"small"], timestamps=1))
     given = {"servers": broker.address, "subscribe": topic.name, "fetchBytes": "4096"}
     with Client(broker.address) as client:
-        fetcher = _Fetcher(
+        fetcher = RangeFetcher(
             client, parse_source_options(given, streaming=False), OffsetRange(topic.name, 0, 1, 3)
         )
         with closing(fetcher):
             batches = fetcher.batches(JustValues())  # type: ignore[arg-type]
             assert len(next(batches)[0].as_py()) == 100_000
-            assert fetcher._fetch_bytes() == 4096
+            assert asked[-1].max_bytes == 4096
             assert [batch.to_pylist() for batch in batches] == [[b"small"]]
 
 

@@ -203,7 +203,7 @@ def test_a_topic_made_again_is_noticed_however_many_messages_it_has(
         finally:
             reader.stop()
 
-    with pytest.raises(DataLossError, match=f"{topic.name} was deleted and made again.*0 up to 3"):
+    with pytest.raises(DataLossError, match=f"{topic.name} was deleted and created again.*0 up to 3"):
         look("true")
     reader, end = look("false")
     assert numbers_of(end) == {topic.name: {"0": messages + 1}}
@@ -224,12 +224,12 @@ def test_tasks_notice_a_topic_made_again(
     assert next(begun).num_rows == 3
     make_again(topic, client, 5)
     for reading in (begun, reader.read(task)):
-        with pytest.raises(DataLossError, match=f"{topic.name}/0: the topic was deleted and made again"):
+        with pytest.raises(DataLossError, match=f"{topic.name}/0: the topic was deleted and created again"):
             list(reading)
     tolerant = reader_of(topic, subscribe=topic.name, failOnDataLoss="false")
     with caplog.at_level(logging.WARNING, "pyspark_tank"):
         assert list(tolerant.read(task)) == [], "these are other messages"
-    assert "made again" in caplog.text
+    assert "created again" in caplog.text
 
 
 def test_a_checkpoint_without_ids_stays_valid(new_topic: NewTopic) -> None:

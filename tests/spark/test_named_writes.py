@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from examples.running_counts import count_words
-from tests.spark.test_sink import forget_commit
+from tests.spark.forgotten_commits import forget_commit
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,7 +20,7 @@ from pyspark_tank.options import (
     parse_sink_options,
     parse_source_options,
 )
-from pyspark_tank.positions import AtOffsets, AtTime, AtTimes, End, WhenNothingIsLater
+from pyspark_tank.positions import AtOffsets, AtTimes, AtTimestamp, End, WhenNothingIsLater
 
 
 def read(streaming: Any = False, **options: str) -> SourceOptions:
@@ -73,12 +73,13 @@ def test_one_warning_for_all_options_without_meaning(caplog: pytest.LogCaptureFi
 
     from pyspark_tank import source
 
-    source._warned.clear()
+    source.warned.clear()
     with caplog.at_level(logging.WARNING, "pyspark_tank"):
         given = {"subscribe": "t", "kafka.client.id": "g", "groupIdPrefix": "p"}
         made = source.TankSource(given)
         made.schema()
-        source._warned.clear()  # as in the next process that Spark sends it to
+        source.TankSource(given).schema()  # as for the next plan
+        source.warned.clear()  # as in the next process that Spark sends it to
         schema = StructType().add("value", BinaryType())
         pickle.loads(pickle.dumps(made)).streamReader(schema)
         pickle.loads(pickle.dumps(made)).reader(schema)
@@ -172,8 +173,8 @@ def test_times_go_before_offsets_and_one_time_before_many() -> None:
         startingOffsets="earliest", startingOffsetsByTimestamp=times, endingOffsetsByTimestamp=times
     )
     assert options.starting == options.ending == AtTimes({"t": {0: 1_700_000_000_000}})
-    assert read(startingOffsetsByTimestamp=times, startingTimestamp="5").starting == AtTime(5)
-    assert read(endingTimestamp="6").ending == AtTime(6)
+    assert read(startingOffsetsByTimestamp=times, startingTimestamp="5").starting == AtTimestamp(5)
+    assert read(endingTimestamp="6").ending == AtTimestamp(6)
     strategy = read(startingTimestamp="5", startingOffsetsByTimestampStrategy="latest").when_nothing_is_later
     assert strategy is WhenNothingIsLater.LATEST
 

@@ -25,7 +25,7 @@ class World:
         self.killed: list[int] = []
         self.said: list[str] = []
         self.outage = Outage(cast("Cluster", self), "flights", self.said.append)
-        monkeypatch.setattr(self.outage, "_leaders", lambda: self.leaders)
+        monkeypatch.setattr(self.outage, "leaders", lambda: self.leaders)
 
     def kill(self, broker_id: int) -> int:
         self.killed.append(broker_id)

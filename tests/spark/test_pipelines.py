@@ -19,7 +19,7 @@ from tests.support.patience import patient
 
 if TYPE_CHECKING:
     from tank_client.sync import Client
-    from tests.support.broker_process import BrokerProcess
+    from tests.support.processes.broker_process import BrokerProcess
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 

@@ -5,34 +5,28 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.spark.forgotten_commits import forget_commit
 from tests.spark.topics import run_to_end, write_stream
+from tests.support.clients.scripted_broker import Kind
+from tests.support.nodes.threaded_broker import ThreadedBroker
 from tests.support.patience import patient
-from tests.support.scripted_broker import Kind
-from tests.support.threaded_broker import ThreadedBroker
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 
     from tank_client.sync import Client
     from tests.spark.conftest import NewTopic
-    from tests.support.broker_process import BrokerProcess
+    from tests.support.processes.broker_process import BrokerProcess
 
 pytestmark = pytest.mark.spark
 
 
 # Spark sends rows on in pieces of 64 KiB: of rows so long the sink gets some before the last are made.
 FAR_MORE_THAN_PIPES_HOLD = 4000
-
-
-def forget_commit(checkpoint: str, batch: int) -> None:
-    """As if Spark had died after writing the batch and before noting that it did."""
-    for name in (str(batch), f".{batch}.crc"):
-        (Path(checkpoint) / "commits" / name).unlink(missing_ok=True)
 
 
 def test_a_batch_that_spark_runs_again_is_not_written_again(
@@ -166,11 +160,11 @@ def test_a_broker_without_idempotence_is_refused_before_any_task_runs(
     rows = spark.sql("SELECT 'x' AS value")
     stream = spark.readStream.format("rate").load().selectExpr("string(value) AS value")
     with ThreadedBroker(kind) as broker:
-        with pytest.raises(Exception, match=r"can't tell a repeat.*option.*servers") as of_batch:
+        with pytest.raises(Exception, match=r"can't recognize a repeat.*option.*servers") as of_batch:
             to_topic_t(rows, broker.address).save()
         options = {"servers": broker.address, "topic": "t", "checkpointLocation": checkpoint}
         query = stream.writeStream.format("tank").options(**options).trigger(availableNow=True).start()
-        with pytest.raises(Exception, match=r"can't tell a repeat.*option.*servers") as of_stream:
+        with pytest.raises(Exception, match=r"can't recognize a repeat.*option.*servers") as of_stream:
             query.awaitTermination()
         assert broker.values(0) == broker.values(1) == []
     for error in of_batch, of_stream:

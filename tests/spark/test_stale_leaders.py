@@ -13,7 +13,7 @@ from pyspark_tank.columns import layout_of
 from pyspark_tank.options import parse_source_options
 from pyspark_tank.stream_reader import TankStreamReader
 from tank_protos.bundle import as_batch, encode
-from tests.support.scripted_pair import ROUTE, cut_off, two_brokers
+from tests.support.clients.scripted_pair import ROUTE, cut_off, two_brokers
 from tests.support.waiting import run
 
 READ = {"t": {"0": 4}}

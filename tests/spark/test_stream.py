@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from tank_client.sync import Client
     from tests.spark.conftest import NewTopic
-    from tests.support.broker_process import BrokerProcess
+    from tests.support.processes.broker_process import BrokerProcess
 
 pytestmark = pytest.mark.spark
 
@@ -206,7 +206,7 @@ def test_a_topic_made_anew_is_lost_data(
     client.admin.create_topic(source.name)
     source.add_numbers(100, 105)
     query = write_stream(source.stream(spark), sink, checkpoint).start()
-    with pytest.raises(Exception, match="deleted and made again"):
+    with pytest.raises(Exception, match="deleted and created again"):
         query.awaitTermination(STEP_S)
     assert sink.numbers() == list(range(20))
 

@@ -10,11 +10,11 @@ import pytest
 from tank_cli.cluster.advice import FAR_BEHIND, Seen, advice
 from tank_cli.cluster.report import free_text, trouble_rows
 from tank_cli.shell import broker_reports
-from tank_cli.shell.broker_reports import Asked, ask_brokers
+from tank_cli.shell.broker_reports import AskedBroker, ask_brokers
 from tank_client.model import BrokerReport, PartitionTrouble, Trouble
 from tank_controller.leader.report import Controller, Row
 from tank_protos.generated import control_pb2 as pb
-from tests.support.served_node import ServedNode
+from tests.support.nodes.served_node import ServedNode
 
 GIB = 1 << 30
 TOPIC = pb.TopicSummary(topic=pb.Topic(topic_id=7, name="t"), min_insync=2)
@@ -69,7 +69,7 @@ WELL = Seen(
     pb.OverviewAnswer(brokers=[load(1), load(2)], partitions=3),
     [],
     [],
-    [Asked(1, report()), Asked(2, report(None))],
+    [AskedBroker(1, report()), AskedBroker(2, report(None))],
 )
 
 
@@ -78,7 +78,7 @@ def said(
     found: pb.OverviewAnswer | None = None,
     waiting: list[Row] | None = None,
     lacking: list[Row] | None = None,
-    asked: list[Asked] | None = None,
+    asked: list[AskedBroker] | None = None,
 ) -> list[str]:
     """All lines about a cluster that is well but for this."""
     seen = Seen(
@@ -111,7 +111,8 @@ def test_only_controllers_that_vote_count() -> None:
     three = [member(1), member(2), member(3)]
     gone = [controller(4, down=True), controller(5, down=True)]
     removed = [
-        f"Nobody answers at c{number}:1, which is no controller's address: don't name it in --controllers."
+        f"No process answers at c{number}:1, which is no controller's address: "
+        "don't name it in --controllers."
         for number in (4, 5)
     ]
     well = [controller(1, leads=True, members=three), controller(2), controller(3)]
@@ -171,7 +172,7 @@ def test_controllers_that_are_asked_by_other_names_are_there() -> None:
 def test_a_controller_that_is_cut_off_from_the_others_is_named() -> None:
     members = [controller(1, leads=True), controller(2), controller(3, leader="")]
     assert said(members) == [
-        "Controller 3 knows nobody who leads: it reaches too few of the others.",
+        "Controller 3 knows no leader: it reaches too few of the others.",
     ]
     nobody = [controller(number, leader="") for number in (1, 2, 3)]
     assert said(nobody) == [], "none leads: that is said of all of them"
@@ -230,7 +231,8 @@ def test_lossy_elections_stay_told() -> None:
 def test_fenced_brokers_with_and_without_a_stream() -> None:
     found = pb.OverviewAnswer(brokers=[load(1), load(2, fenced=True), load(3, fenced=True, connected=False)])
     assert said(found=found) == [
-        "Broker 2 is fenced, and connected: it is starting, or its view stands still.",
+        "Broker 2 is fenced although it is connected: it is starting, or gets no changes from the "
+        "controllers.",
         "Broker 3 is fenced: it is down, or can't reach the controllers.",
         "Start it. Gone for good: tank cluster drain 3, then `remove 3`.",
     ]
@@ -298,33 +300,38 @@ def test_what_there_is_of_a_secret() -> None:
 
     assert of(pb.OverviewAnswer.UNSAID) == of(pb.OverviewAnswer.DEMANDED) == []
     assert of(pb.OverviewAnswer.NO_SECRET) == [
-        "The cluster has no secret: whoever reaches the controllers' port is believed.",
+        "The cluster has no secret: every process that reaches the controllers' port is trusted.",
         "Give all its processes, and this command, one file with --secret-file (TANK_SECRET_FILE).",
     ]
     assert of(pb.OverviewAnswer.OFFERED, (2,), (3,)) == [
-        "The cluster's secret isn't demanded yet: whoever reaches the controllers' port is believed.",
+        "The cluster's secret isn't demanded yet: every process that reaches the controllers' port "
+        "is trusted.",
         "Not proved by broker 2, controller 3: start with --secret-file.",
     ]
 
 
 def test_what_brokers_say_of_their_disks() -> None:
     failed = PartitionTrouble("t", 1, Trouble.FAILED, "fsync failed")
-    asked = [Asked(1, report(9 * GIB, failed)), Asked(2, report(10 * GIB)), Asked(3, None, "no way there")]
+    asked = [
+        AskedBroker(1, report(9 * GIB, failed)),
+        AskedBroker(2, report(10 * GIB)),
+        AskedBroker(3, None, "no way there"),
+    ]
     assert said(asked=asked) == [
-        "Broker 1 can't use 1 partition as it should: look at its disk and log.",
+        "Broker 1 can't use 1 partition as it should: check its disk and log.",
         "What broker 3 says of its disk is unknown: no way there.",
         "Broker 1 has 9.0 GiB of 100.0 GiB free: a full disk takes no messages.",
     ]
     hangs = [PartitionTrouble("t", number, Trouble.HANGS, "an fsync") for number in (2, 3)]
-    assert said(asked=[Asked(1, report(50 * GIB, failed, *hangs))]) == [
+    assert said(asked=[AskedBroker(1, report(50 * GIB, failed, *hangs))]) == [
         "The disk of broker 1 hangs: 2 partitions acknowledge nothing there.",
-        "When it stays so, kill -9 broker 1: others lead then. Look at its disk.",
-        "Broker 1 can't use 1 partition as it should: look at its disk and log.",
+        "If this lasts, kill -9 broker 1: other brokers lead then. Check its disk.",
+        "Broker 1 can't use 1 partition as it should: check its disk and log.",
     ]
     believes = PartitionTrouble("t", 4, Trouble.UNKNOWN_EPOCH, "it believes leader epoch 9")
-    assert said(asked=[Asked(1, report(50 * GIB, believes))]) == [
-        "Broker 1 heard of a leader epoch of 1 partition that the controllers haven't told of.",
-        "It obeys no older leader there until it has asked them: look whether it is connected.",
+    assert said(asked=[AskedBroker(1, report(50 * GIB, believes))]) == [
+        "Broker 1 heard of a leader epoch of 1 partition that the controllers have not announced.",
+        "It takes messages of no older leader until the controllers confirm the epoch: check its connection.",
     ]
     full = controller(2)
     assert full.said is not None
@@ -343,7 +350,7 @@ def test_a_full_disk_is_named_with_the_command_that_helps() -> None:
         return pb.OverviewAnswer(brokers=[pb.BrokerLoad(broker=broker, connected=True, leads=leads)])
 
     more = "Or have one more broker, by scaling up or `tank cluster up`: replicas move there."
-    assert said(found=full(), asked=[Asked(1, report(1 << 20))]) == [
+    assert said(found=full(), asked=[AskedBroker(1, report(1 << 20))]) == [
         "The disk of broker 1, 100.0 GiB, is full: others lead.",
         "Enlarge it, or shorten what topics keep; once it is larger, the broker leads again by itself.",
         more,
@@ -355,7 +362,7 @@ def test_a_full_disk_is_named_with_the_command_that_helps() -> None:
         '\'{"spec":{"resources":{"requests":{"storage":"SIZE"}}}}\'',
         more,
     ]
-    assert said(found=full(), asked=[Asked(1, report(50 * GIB))]) == [
+    assert said(found=full(), asked=[AskedBroker(1, report(50 * GIB))]) == [
         "Broker 1 has room again, and leads nothing that others can, since its disk was full.",
         "Restart it, or have it lead again: tank cluster drain 1 --undo",
     ]
@@ -365,9 +372,10 @@ def test_a_full_disk_is_named_with_the_command_that_helps() -> None:
     "words",
     [
         "can't be reached", "entries behind", "Leaderless partitions", "below min.insync.replicas",
-        "under-replicated", "Acknowledged messages may be lost", "is fenced", "fenced, and connected",
-        "can't use", "free: a full disk takes no messages", "free: a full disk takes no changes",
-        "is unknown", "knows nobody who leads", "no controller's address",
+        "under-replicated", "Acknowledged messages may be lost", "is fenced",
+        "fenced although it is connected", "can't use",
+        "free: a full disk takes no messages", "free: a full disk takes no changes",
+        "is unknown", "knows no leader", "no controller's address",
         "doesn't vote yet, and can't be reached", "it was drained, and is down",
     ],
 )  # fmt: skip

@@ -1,54 +1,23 @@
 """`tank cluster status`, `drain` and the others, against controllers whose state a test sets."""
 
 import json
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import click
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
-from tank_cli.cluster import controller_calls as way
 from tank_cli.cluster.commands import COMMANDS
 from tank_cli.main import main
-from tank_cli.shell import broker_reports
-from tank_cli.shell.broker_reports import Asked
 from tank_cli.shell.exit_codes import ExitCode
 from tank_cli.shell.shapes import SHAPES
-from tank_client.model import BrokerReport
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
-from tests.cli.messages.test_topic import assert_same_shape, parsed
-from tests.controller.cluster_for_tests import Cluster
-from tests.support.scripted_controllers import ScriptedControllers
-
-Ask = Callable[..., Result]
-
-world_reports = [
-    Asked(1, BrokerReport(1, "", 0, 0, "/d", 10, 30 << 30, 100 << 30, 0, 0)),
-    Asked(2, None, "b2:11011 can't be asked from here"),
-]
-"""What the brokers say of themselves."""
-
-
-@pytest.fixture
-def world() -> Iterator[ScriptedControllers]:
-    with ScriptedControllers(Cluster(1, 2, 3)) as world:
-        yield world
-
-
-@pytest.fixture
-def ask(world: ScriptedControllers, monkeypatch: pytest.MonkeyPatch) -> Ask:
-    """`ask("drain", "3")`, of the controller that doesn't lead."""
-    monkeypatch.setattr(way, "NOBODY_ANSWERS_S", 0.5)
-    monkeypatch.setattr(way, "NOBODY_LEADS_S", 0.5)
-    monkeypatch.setattr(broker_reports, "ask_brokers", lambda found: world_reports)
-
-    def run(*arguments: str, controllers: str = world.addresses[0]) -> Result:
-        words = ["cluster", *arguments, "--controllers", controllers]
-        return CliRunner().invoke(main, words, prog_name="tank")
-
-    return run
+from tests.support.clients.asked_commands import Ask
+from tests.support.clients.asked_commands import ask as ask
+from tests.support.clients.asked_commands import world as world
+from tests.support.clients.cli_shapes import assert_same_shape, parsed
+from tests.support.controllers.scripted_controllers import ScriptedControllers
 
 
 def leaderless(world: ScriptedControllers) -> int:
@@ -134,7 +103,7 @@ def test_who_finds_no_controller_or_none_that_leads_is_told_what_to_do(
     ]
     world.named = "127.0.0.1:1"
     far = ask("brokers")
-    assert (far.exit_code, "127.0.0.1:1 leads, and it can't be reached" in far.stderr) == (3, True)
+    assert (far.exit_code, "127.0.0.1:1 leads, but it can't be reached" in far.stderr) == (3, True)
 
 
 def test_controllers_that_name_each_other_are_not_asked_for_ever(
@@ -208,7 +177,7 @@ def test_a_partition_that_waits_is_led_by_who_lives_only_when_that_is_said(
     assert (asked.exit_code, "say --yes" in asked.stderr) == (ExitCode.USAGE, True)
     assert world.cluster.partition(t).leader == 0
     elected = ask("elect", "orders", "0", "--unclean", "--yes")
-    assert "what it lacked is lost" in elected.stderr
+    assert "the messages that it lacked are lost" in elected.stderr
     assert world.cluster.partition(t).lossy_elections == 1
     again = ask("elect", "orders", "0", "--unclean", "--yes")
     assert "nothing was changed" in again.stderr
@@ -262,7 +231,10 @@ def test_a_drain_that_cannot_end_is_not_begun_and_one_that_stands_still_is_left(
 def test_moves_are_refused_in_words(world: ScriptedControllers, ask: Ask) -> None:
     t = world.cluster.topic("orders", 1, 2)
     world.cluster.up(4)
-    for to, words in (("1,2,3", "as many brokers as the topic has replicas"), ("1,9", "no such broker")):
+    for to, words in (
+        ("1,2,3", "as many brokers as the topic has replicas"),
+        ("1,9", "one of these brokers doesn't exist"),
+    ):
         assert words in ask("move", "orders", "0", "--to", to).stderr
     assert "from 1 to 65534" in ask("move", "orders", "0", "--to", "1,1").stderr
     assert ask("move", "orders", "7", "--to", "1,2").exit_code == ExitCode.NOT_FOUND

@@ -17,10 +17,13 @@ from tank_cli.shell.exit_codes import CliError
 from tests.cli.conftest import Tank
 
 
-def test_every_process_has_two_ports_of_its_own(tmp_path: Path) -> None:
-    folder = planned(tmp_path, 3, 50, 11011)
-    ports = [int(a.rpartition(":")[2]) for m in folder.members for a in (m.address, m.http)]
-    assert len(set(ports)) == 2 * 53
+def test_every_process_has_ports_of_its_own(tmp_path: Path) -> None:
+    folder = planned(tmp_path, 9, 50, 11011)
+    ports = {int(a.rpartition(":")[2]) for m in folder.members for a in m.all_addresses}
+    assert len(ports) == 2 * 9 + 3 * 50
+    assert max(ports) == 11011 + 249, "as the help of --base-port says"
+    assert (folder.brokers[0].kafka, folder.brokers[49].kafka) == ("127.0.0.1:11211", "127.0.0.1:11260")
+    assert folder.controllers[0].kafka is None
     assert folder.brokers[0].address == "127.0.0.1:11011", "where every command looks by itself"
 
 
@@ -36,7 +39,12 @@ def test_what_is_stored_is_read_back(tmp_path: Path) -> None:
         "role": BROKER,
         "id": 1,
         "pid": 77,
-        "addresses": {"tank": "127.0.0.1:20000", "http": "127.0.0.1:20001", "grpc": None},
+        "addresses": {
+            "tank": "127.0.0.1:20000",
+            "kafka": "127.0.0.1:20200",
+            "http": "127.0.0.1:20001",
+            "grpc": None,
+        },
     }
     assert content["processes"][0]["role"] == CONTROLLER
     assert content["processes"][0]["addresses"]["grpc"] == "127.0.0.1:20100"
@@ -176,6 +184,8 @@ def test_processes_are_started_with_each_others_addresses(tmp_path: Path) -> Non
     assert "1=127.0.0.1:20100,2=127.0.0.1:20102,3=127.0.0.1:20104" in controller
     broker = processes.command_of(folder, folder.brokers[0])
     assert "127.0.0.1:20100,127.0.0.1:20102,127.0.0.1:20104" in broker
+    assert broker[broker.index("--kafka") + 1] == "127.0.0.1:20200"
+    assert "--kafka" not in controller
 
 
 def test_brokers_keep_the_forwarding_that_was_chosen(tmp_path: Path) -> None:

@@ -12,11 +12,11 @@ from tank_cli.shell import broker_reports, session
 from tank_cli.shell.exit_codes import ExitCode
 from tank_node.surroundings import Surroundings
 from tests.controller.cluster_for_tests import Cluster
-from tests.support.ports import free_port
-from tests.support.scripted_broker import Kind
-from tests.support.scripted_controllers import ScriptedControllers
-from tests.support.served_node import ServedNode
-from tests.support.threaded_broker import ThreadedBroker
+from tests.support.clients.scripted_broker import Kind
+from tests.support.controllers.scripted_controllers import ScriptedControllers
+from tests.support.nodes.served_node import ServedNode
+from tests.support.nodes.threaded_broker import ThreadedBroker
+from tests.support.processes.ports import free_port
 
 Tank = Callable[..., Result]
 UNSET = {"TANK_CONTROLLERS": "", "TANK_SERVERS": "", "TANK_SECRET_FILE": ""}
@@ -97,14 +97,14 @@ def test_brokers_that_know_no_controllers_are_told_from_those_that_have_none(
     assert "of another kind, or of an older version, and names no controllers" in ended.stderr
     alone = tank("cluster", "status", "--servers", told(node, []))
     assert alone.exit_code == ExitCode.UNSUPPORTED
-    assert "is one of its own (`tank serve`)" in alone.stderr
+    assert "runs alone (`tank serve`)" in alone.stderr
 
 
 def test_who_names_no_cluster_is_asked_which_one(tank: Tank, monkeypatch: pytest.MonkeyPatch) -> None:
     dead = f"127.0.0.1:{free_port()}"
     named = tank("cluster", "status", TANK_SERVERS=dead)
     assert (named.exit_code, "No broker answers" in named.stderr) == (ExitCode.UNREACHABLE, True)
-    monkeypatch.setattr("tank_cli.cluster.options.current", lambda: session.Session(dead))
+    monkeypatch.setattr("tank_cli.cluster.options.current", lambda: session.CommandSession(dead))
     which = tank("cluster", "status")
     assert which.exit_code == ExitCode.USAGE
     assert all(way in which.stderr for way in ("Which cluster?", "--data DIR", "--servers", "--controllers"))

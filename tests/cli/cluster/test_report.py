@@ -22,7 +22,13 @@ def row(partition: pb.Partition, *troubles: int) -> Row:
         ([2, 3], [3], [2, 3], "waits for broker 2", [2]),
         ([2, 3], [2, 3], [2, 3], "waits for broker 2 and 3", [2, 3]),
         ([2, 3], [2, 3], [1, 3], "waits for broker 3", [3]),
-        ([2, 3], [2, 3], [1], "all came back impaired, and say which has most", []),
+        (
+            [2, 3],
+            [2, 3],
+            [1],
+            "all came back and may have lost messages; the controllers ask which has most",
+            [],
+        ),
     ],
 )
 def test_a_leaderless_partition_waits_for_any_that_was_whole_else_for_all(
@@ -103,25 +109,23 @@ def test_a_topics_settings_have_units() -> None:
 
 
 @pytest.mark.parametrize(
-    ("brokers", "controllers", "said"),
+    ("brokers", "controllers", "topics", "said"),
     [
-        ([], [], "1"),
-        ([3], [], "1; level 2 waits for broker 3"),
-        ([3, 4], [1], "1; level 2 waits for brokers 3,4 and controller 1"),
+        ([], [], [], "1"),
+        ([3], [], [], "1; level 2 waits for broker 3"),
+        ([3, 4], [1], [], "1; level 2 waits for brokers 3,4 and controller 1"),
+        ([], [], ["t"], "1; level 2 waits for the deletion of topic t"),
     ],
 )
-def test_the_feature_level_says_who_holds_up_the_next(
-    brokers: list[int], controllers: list[int], said: str
+def test_the_feature_level_says_what_holds_up_the_next(
+    brokers: list[int], controllers: list[int], topics: list[str], said: str
 ) -> None:
-    found = pb.OverviewAnswer(feature_level=1, brokers_behind=brokers, controllers_behind=controllers)
+    found = pb.OverviewAnswer(
+        feature_level=1, brokers_behind=brokers, controllers_behind=controllers, topics_in_the_way=topics
+    )
     assert report.level_text(found) == said
     told = api_report.status_json([], found, [], [])
-    assert told["next_level_waits_for"] == {"brokers": brokers, "controllers": controllers}
-
-
-def test_a_controller_of_before_there_were_levels_is_at_the_first() -> None:
-    assert report.level_text(pb.OverviewAnswer()) == "1"
-    assert api_report.status_json([], pb.OverviewAnswer(), [], [])["feature_level"] == 1
+    assert told["next_level_waits_for"] == {"brokers": brokers, "controllers": controllers, "topics": topics}
 
 
 def test_a_controller_that_answers_under_a_second_name_is_listed_once() -> None:

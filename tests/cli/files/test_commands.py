@@ -10,10 +10,24 @@ from tank_cli.main import main
 from tank_cli.shell.exit_codes import ExitCode
 from tank_cli.shell.shapes import SHAPES
 from tank_node.log import checkpoint
-from tank_node.log.checkpoint import Entry
-from tank_node.log.record import RECORD_BYTES, Record, sealed
+from tank_node.log.checkpoint import CheckpointEntry
+from tank_node.segment.record import (
+    FORMAT_KAFKA,
+    MARKER,
+    RECORD_BYTES,
+    SPARSE,
+    TRANSACTIONAL,
+    Record,
+    read_record,
+    sealed,
+)
 from tank_protos import bundle
-from tests.cli.messages.test_topic import assert_same_shape, parsed
+from tank_protos.kafka import control_batch, record_batch
+from tank_protos.kafka.codecs import KafkaCodec
+from tank_protos.kafka.control_batch import ControlType, TransactionEnd
+from tank_protos.kafka.records import KafkaRecord
+from tests.support.clients.cli_shapes import assert_same_shape, parsed
+from tests.support.values.kafka_records import changed
 
 TIME_MS = 1_357_017_420_000
 
@@ -134,7 +148,7 @@ def test_a_last_batch_without_all_its_bytes_is_unfinished_unless_it_was_synced(d
     log = segment(data, "log", 4)
     log.write_bytes(log.read_bytes()[:-1])
     assert tank("verify", str(data)).exit_code == 0
-    entry = Entry(3, 0, 6, 6).pack()
+    entry = CheckpointEntry(3, 0, 6, 6).pack()
     (data / "checkpoint").write_bytes(checkpoint.encode(False, [entry]))
     ended = tank("verify", str(data))
     assert ended.exit_code == ExitCode.DAMAGED
@@ -144,7 +158,7 @@ def test_a_last_batch_without_all_its_bytes_is_unfinished_unless_it_was_synced(d
 def test_a_log_that_ends_before_what_was_synced_is_damaged(data: Path) -> None:
     for suffix in ("log", "index"):
         segment(data, suffix, 4).unlink()
-    (data / "checkpoint").write_bytes(checkpoint.encode(True, [Entry(3, 0, 6, 6).pack()]))
+    (data / "checkpoint").write_bytes(checkpoint.encode(True, [CheckpointEntry(3, 0, 6, 6).pack()]))
     ended = tank("verify", str(data))
     assert ended.exit_code == ExitCode.DAMAGED
     assert "it ends at 3, though messages up to 6 were stored" in ended.stderr
@@ -154,10 +168,10 @@ def test_a_log_whose_newest_batches_were_compacted_away_ends_where_its_empty_seg
     segment(data, "log", 4).write_bytes(b"")
     segment(data, "index", 4).write_bytes(b"")
     write_segment(data / "topics/3/0", 7)
-    (data / "checkpoint").write_bytes(checkpoint.encode(True, [Entry(3, 0, 6, 6).pack()]))
+    (data / "checkpoint").write_bytes(checkpoint.encode(True, [CheckpointEntry(3, 0, 6, 6).pack()]))
     ended = tank("verify", str(data))
     assert ended.exit_code == 0, ended.stderr
-    (data / "checkpoint").write_bytes(checkpoint.encode(True, [Entry(3, 0, 7, 7).pack()]))
+    (data / "checkpoint").write_bytes(checkpoint.encode(True, [CheckpointEntry(3, 0, 7, 7).pack()]))
     assert "it ends at 6, though messages up to 7 were stored" in tank("verify", str(data)).stderr
 
 
@@ -165,7 +179,7 @@ def test_an_empty_segment_does_not_tell_of_an_end_that_the_one_before_has_lost(d
     for suffix in ("log", "index"):
         segment(data, suffix, 4).unlink()
     write_segment(data / "topics/3/0", 7)
-    (data / "checkpoint").write_bytes(checkpoint.encode(True, [Entry(3, 0, 6, 6).pack()]))
+    (data / "checkpoint").write_bytes(checkpoint.encode(True, [CheckpointEntry(3, 0, 6, 6).pack()]))
     ended = tank("verify", str(data))
     assert ended.exit_code == ExitCode.DAMAGED
     assert "it ends at 3, though messages up to 6 were stored" in ended.stderr
@@ -194,6 +208,55 @@ def test_dump_for_programs(data: Path) -> None:
     ]  # fmt: skip
     for line in lines:
         assert_same_shape(line, SHAPES["log dump"][0])
+
+
+@pytest.fixture
+def kafka(tmp_path: Path) -> Path:
+    """Topic 4, of Kafka's format: partition 0 with two records, and the end of a transaction."""
+    made = [KafkaRecord(b"k", None, 0, 0, ((b"h", b"1"), (b"n", None))), KafkaRecord(None, b"v", 1, 5)]
+    batch = bytearray(record_batch.encode(made, base_timestamp_ms=TIME_MS, codec=KafkaCodec.GZIP))
+    record_batch.patch(memoryview(batch), 0, 1)
+    end = control_batch.encode(TransactionEnd(ControlType.COMMIT, 5, 0, 1), TIME_MS, base_offset=2)
+    folder = tmp_path / "topics/4/0"
+    folder.mkdir(parents=True)
+    whole = Record(1, 1, 0, len(batch), 0, TIME_MS, TIME_MS, 0, 0, 1, 0, FORMAT_KAFKA, SPARSE, 2)
+    flags = SPARSE | TRANSACTIONAL | MARKER
+    marker = Record(3, 0, len(batch), len(end), 0, TIME_MS, TIME_MS, 5, 0, 1, 0, FORMAT_KAFKA, flags, 1)
+    (folder / f"{1:020d}.log").write_bytes(bytes(batch) + end)
+    (folder / f"{1:020d}.index").write_bytes(sealed(batch, whole).pack() + sealed(end, marker).pack())
+    return tmp_path
+
+
+def test_dump_shows_record_batches_with_nulls_and_headers(kafka: Path) -> None:
+    lines = tank("dump", str(kafka), "--messages").stdout.splitlines()
+    assert lines[2:4] == [
+        "    1  2013-01-01T05:17:00.000Z  k: null  [h=1]  [n=null]",
+        "    2  2013-01-01T05:17:00.005Z  v",
+    ]
+    assert lines[4].startswith("  3-3  1 message  78 B")
+    lines = tank("dump", str(kafka), "--messages", "-o", "json").stdout.splitlines()
+    first, last = json.loads(lines[0])["messages"]
+    assert first["value"] is None
+    assert first["headers"] == [{"key": "h", "value": "1"}, {"key": "n", "value": None}]
+    assert last == {"number": 2, "timestamp_ms": TIME_MS + 5, "key": None, "value": "v"}
+
+
+def test_verify_reads_record_batches_and_names_what_no_reader_can(kafka: Path) -> None:
+    assert tank("verify", str(kafka), "--contents").exit_code == 0
+    (log,) = (kafka / "topics/4/0").glob("*.log")
+    (index,) = (kafka / "topics/4/0").glob("*.index")
+    batch, rest = log.read_bytes()[:-78], log.read_bytes()[-78:]
+    for bad, why in (
+        (changed(batch, 57, ">i", 1), "its record batch has 1 messages, its record says 2"),
+        (changed(batch, 21, ">h", 7), "its record batch is malformed"),
+        (changed(batch, 21, ">h", 2), "the messages 1 to 2 cannot be read, though they are as they came"),
+    ):
+        records = index.read_bytes()
+        index.write_bytes(sealed(bad, read_record(records, 0)).pack() + records[RECORD_BYTES:])
+        log.write_bytes(bad + rest)
+        ended = tank("verify", str(kafka), "--contents")
+        assert ended.exit_code != 0
+        assert why in ended.stdout + ended.stderr
 
 
 def test_dump_shows_damage_and_goes_on(data: Path) -> None:

@@ -8,8 +8,8 @@ from tank_cli.shell.exit_codes import ExitCode
 from tank_cli.shell.shapes import SHAPES
 from tank_client.model import CommittedPosition
 from tests.cli.conftest import Tank
-from tests.cli.messages.test_topic import assert_same_shape
-from tests.support.scripted_client import FakeBroker
+from tests.support.clients.cli_shapes import assert_same_shape
+from tests.support.clients.scripted_client import FakeBroker
 
 
 @pytest.fixture(autouse=True)
@@ -103,7 +103,7 @@ def test_an_explicit_start_wins_over_the_group(tank: Tank, broker: FakeBroker) -
 def test_ctrl_c_commits_what_was_shown(
     tank: Tank, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tests.support.scripted_client import FakeConsumer
+    from tests.support.clients.scripted_client import FakeConsumer
 
     polls = iter(range(10))
     original = FakeConsumer.poll

@@ -9,13 +9,13 @@ import pytest
 
 from tank_cli.messages import produce_input
 from tank_cli.messages.produce import paced
-from tank_cli.messages.produce_input import Record
+from tank_cli.messages.produce_input import InputMessage
 from tank_cli.shell.exit_codes import CliError, ExitCode
 from tank_cli.shell.shapes import SHAPES
 from tank_client import errors
 from tests.cli.conftest import Tank
-from tests.cli.messages.test_topic import assert_same_shape, parsed
-from tests.support.scripted_client import FakeBroker
+from tests.support.clients.cli_shapes import assert_same_shape, parsed
+from tests.support.clients.scripted_client import FakeBroker
 
 
 def values(broker: FakeBroker, partition: int = 0, topic: str = "t") -> list[bytes]:
@@ -96,7 +96,7 @@ def test_messages_choose_their_partition_and_the_option_wins(tank: Tank, broker:
     ("arguments", "line", "said"),
     [
         (["--format", "json"], b"{not json}", "stdin, line 3: it is not JSON"),
-        (["--format", "json"], b"[1]", "stdin, line 3: it is JSON, but no object"),
+        (["--format", "json"], b"[1]", "stdin, line 3: it is JSON, but not an object"),
         (["--format", "json", "--key-field", "k"], b"{}", "stdin, line 3: it has no field 'k'"),
         (["--format", "messages"], b"{}", "stdin, line 3: it has neither 'value'"),
         (
@@ -215,7 +215,7 @@ def test_a_rate_cuts_runs_into_portions(monkeypatch: pytest.MonkeyPatch) -> None
     slept: list[float] = []
     monkeypatch.setattr("tank_cli.messages.produce.time.monotonic", lambda: 100.0 + sum(slept))
     monkeypatch.setattr("tank_cli.messages.produce.time.sleep", slept.append)
-    runs = list(paced(iter([[Record(b"x")] * 100]), rate=200))
+    runs = list(paced(iter([[InputMessage(b"x")] * 100]), rate=200))
     assert [len(run) for run in runs] == [10] * 10
     assert sum(slept) == pytest.approx(90 / 200)
 
@@ -230,8 +230,8 @@ def test_the_summary_is_valid_json_on_one_line_in_a_pipe(tank: Tank) -> None:
 def test_what_was_read_before_a_fault_is_flushed(
     fault: BaseException, tank: Tank, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def runs(*_: object) -> Iterator[list[Record]]:
-        yield [Record(b"one"), Record(b"two")]
+    def runs(*_: object) -> Iterator[list[InputMessage]]:
+        yield [InputMessage(b"one"), InputMessage(b"two")]
         raise fault
 
     monkeypatch.setattr("tank_cli.messages.produce.message_runs", runs)

@@ -2,43 +2,15 @@
 
 import json
 from dataclasses import replace
-from typing import Any
 
 import pytest
-from click.testing import Result
 
 from tank_cli.shell.exit_codes import ExitCode
-from tank_cli.shell.output import Json
 from tank_cli.shell.shapes import SHAPES
 from tank_client.model import CommittedPosition, PartitionTrouble, StrayFolder, Trouble
 from tests.cli.conftest import Tank
-from tests.support.scripted_client import FakeBroker, FakeTopic
-
-
-def parsed(ended: Result) -> Any:
-    assert ended.exit_code == 0, ended.stderr
-    return json.loads(ended.stdout)
-
-
-def assert_same_shape(found: Any, example: Json, place: str = "") -> None:
-    """The same keys and types all the way down; objects whose keys are data (settings, …) by their values."""
-    if isinstance(example, dict):
-        assert isinstance(found, dict), place
-        if place.rsplit(".", 1)[-1] in ("settings", "features", "limits"):
-            for value in found.values():
-                assert_same_shape(value, next(iter(example.values())), f"{place}.*")
-            return
-        assert found.keys() == example.keys(), place
-        for key, value in example.items():
-            assert_same_shape(found[key], value, f"{place}.{key}")
-    elif isinstance(example, list | tuple):
-        assert isinstance(found, list), place
-        for each in found:
-            assert_same_shape(each, example[0], f"{place}[]")
-    elif isinstance(example, float):
-        assert isinstance(found, int | float), place
-    else:
-        assert type(found) is type(example), place
+from tests.support.clients.cli_shapes import assert_same_shape, parsed
+from tests.support.clients.scripted_client import FakeBroker, FakeTopic
 
 
 @pytest.mark.parametrize(
@@ -65,6 +37,38 @@ def test_create_passes_partitions_replicas_and_settings(tank: Tank, broker: Fake
     assert ended.stderr == "Created topic flights with 4 partitions.\n"
     settings = {"log.retention.secs": "7d", "flush": "replicated"}
     assert broker.calls[0] == ("create_topic", ("flights", 4, 3, settings))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--format", "kafka"),
+        ("--set", "log.format=kafka"),
+        ("--format", "kafka", "--set", "log.format=kafka"),
+    ],
+)
+def test_create_takes_the_format_as_an_option_or_as_the_setting_that_it_is(
+    words: tuple[str, ...], tank: Tank, broker: FakeBroker
+) -> None:
+    assert tank("topic", "create", "orders.v1", *words).exit_code == 0
+    assert broker.calls[0] == ("create_topic", ("orders.v1", 1, 0, {"log.format": "kafka"}))
+
+
+def test_two_formats_are_refused(tank: Tank, broker: FakeBroker) -> None:
+    ended = tank("topic", "create", "t", "--format", "kafka", "--set", "log.format=tank")
+    assert ended.exit_code == ExitCode.USAGE
+    assert "--format and --set log.format say different formats" in ended.stderr
+    assert tank("topic", "create", "t", "--format", "xml").exit_code == ExitCode.USAGE
+    assert not broker.calls
+
+
+def test_describe_shows_the_format_of_a_broker_that_knows_it(tank: Tank, broker: FakeBroker) -> None:
+    broker.fill("older", [])
+    broker.fill("orders.v1", [])
+    broker.topics["orders.v1"].settings["log.format"] = "kafka"
+    described = tank("topic", "describe", "orders.v1").stdout.splitlines()
+    assert ["format", "kafka"] in [line.split() for line in described]
+    assert "format" not in tank("topic", "describe", "older").stdout
 
 
 def test_creating_what_is_there_is_an_error_of_its_own(tank: Tank, broker: FakeBroker) -> None:

@@ -8,7 +8,8 @@ from typing import TypeVar
 
 import pytest
 
-from tank_cli.serve.local_controller import LocalController, RegistrationError
+from tank_cli.serve.local_controller import LocalController, LocalRegistrationError
+from tank_controller.leader import raising
 from tank_controller.leader.proposals import PRODUCER_USE_NOTED_MS
 from tank_node.cluster.link import (
     CommitOutcome,
@@ -20,9 +21,10 @@ from tank_node.cluster.link import (
     TopicAlteration,
     TopicOutcome,
 )
-from tank_node.cluster.session import Registration
+from tank_node.cluster.registration import Registration
 from tank_node.cluster.view import ChangeKind, TopicChange
 from tank_protos.error_codes import ErrorCode
+from tank_protos.feature_levels import FIRST, OWN
 from tests.support.manual_clock import ManualClock
 from tests.support.patience import patient
 
@@ -56,28 +58,28 @@ class Controller:
     @property
     def entries(self) -> int:
         """How many there are in the log."""
-        return self.controller._driver.raft.log.last_index
+        return self.controller.driver.raft.log.last_index
 
     async def create(self, topic: NewTopic) -> TopicOutcome:
-        return await asked(lambda done: self.link.create_topic(topic, done))
+        return await asked(lambda done: self.link.requests.create_topic(topic, done))
 
     async def alter(self, change: TopicAlteration) -> TopicOutcome:
-        return await asked(lambda done: self.link.alter_topic(change, done))
+        return await asked(lambda done: self.link.requests.alter_topic(change, done))
 
     async def delete(self, name: str) -> TopicOutcome:
-        return await asked(lambda done: self.link.delete_topic(name, done))
+        return await asked(lambda done: self.link.requests.delete_topic(name, done))
 
     async def producer(self, name: str = "", generation: int = 0) -> ProducerOutcome:
-        return await asked(lambda done: self.link.init_producer(name, generation, done))
+        return await asked(lambda done: self.link.requests.init_producer(name, generation, done))
 
     async def commit(self, group: str, *positions: Position) -> CommitOutcome:
-        return await asked(lambda done: self.link.commit_positions(group, positions, done))
+        return await asked(lambda done: self.link.requests.commit_positions(group, positions, done))
 
     async def positions(self, group: str, *topics: str) -> PositionsOutcome:
-        return await asked(lambda done: self.link.fetch_positions(group, topics, done))
+        return await asked(lambda done: self.link.requests.fetch_positions(group, topics, done))
 
     async def groups(self) -> list[str]:
-        outcome: GroupsOutcome = await asked(self.link.list_groups)
+        outcome: GroupsOutcome = await asked(self.link.requests.list_groups)
         return outcome.groups
 
 
@@ -105,6 +107,39 @@ def test_a_topic_is_in_the_view_and_announced_before_its_answer(tmp_path: Path) 
         assert (await controller.delete("t")).error is ErrorCode.NONE
         assert controller.link.view.topic("t") is None
         assert [c.kind for c in controller.changes] == list(ChangeKind)
+        await controller.controller.stop()
+
+    asyncio.run(life())
+
+
+def test_what_needs_the_highest_feature_level_can_be_done_at_once(tmp_path: Path) -> None:
+    """A client may come as soon as the process listens, also to a folder of an older version."""
+
+    async def life() -> None:
+        controller = await Controller(tmp_path).register()
+        assert controller.link.view.feature_level == OWN.highest
+        outcome = await controller.create(NewTopic("orders.v1", 1, settings={"log.format": "kafka"}))
+        assert outcome.error is ErrorCode.NONE
+        await controller.controller.stop()
+
+    asyncio.run(life())
+
+
+def test_a_topic_that_holds_up_the_level_holds_up_no_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def life() -> None:
+        with monkeypatch.context() as older:
+            older.setattr(raising.Raising, "command", lambda self, state, streams: None)
+            controller = await Controller(tmp_path).register()
+            assert controller.link.view.feature_level == FIRST
+            assert (await controller.create(NewTopic("__consumer_offsets", 1))).error is ErrorCode.NONE
+            await controller.controller.stop()
+        controller = await Controller(tmp_path).register()
+        assert controller.link.view.feature_level == FIRST
+        assert (await controller.delete("__consumer_offsets")).error is ErrorCode.NONE
+        await controller.register(b"j" * 16)
+        assert controller.link.view.feature_level == OWN.highest
         await controller.controller.stop()
 
     asyncio.run(life())
@@ -245,7 +280,7 @@ def test_a_full_disk_is_a_trouble_as_long_as_it_is_full(
 def test_a_broker_that_can_not_be_registered_is_told_why(tmp_path: Path) -> None:
     async def life() -> None:
         controller = Controller(tmp_path, broker_id=0)
-        with pytest.raises(RegistrationError, match="broker id"):
+        with pytest.raises(LocalRegistrationError, match="broker id"):
             await controller.register()
         await controller.controller.stop()
 

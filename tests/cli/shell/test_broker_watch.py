@@ -29,5 +29,7 @@ def test_it_says_what_keeps_a_broker_that_is_there_from_storing(
         watch.why = lambda trouble=trouble: trouble  # type: ignore[misc]
         watch.look()
     first, second = capsys.readouterr().err.splitlines()
-    assert first == "warning: nothing is stored now (its disk is full); it is tried again, Ctrl-C ends it."
+    assert (
+        first == "warning: nothing is stored now (its disk is full); the command tries again, Ctrl-C ends it."
+    )
     assert second == "The broker answers again."

@@ -42,7 +42,7 @@ def test_one_that_says_nothing_is_given_up_in_time(
     listener: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connect, "GREETING_S", 0.2)
-    assert reasons(listener) == "HERE: takes connections and says nothing for 0.2 s"
+    assert reasons(listener) == "HERE: accepts connections, but sends nothing for 0.2 s"
 
 
 @pytest.mark.parametrize(
@@ -66,6 +66,6 @@ def test_a_frozen_one_is_named_in_the_error(listener: socket.socket, monkeypatch
     monkeypatch.setattr(connect, "GREETING_S", 0.2)
     monkeypatch.setattr(connect, "PATIENCE_S", 0.2)
     address = Address("127.0.0.1", listener.getsockname()[1])
-    with pytest.raises(CliError, match="says nothing") as error:
+    with pytest.raises(CliError, match="sends nothing") as error:
         connect.require_server([address])
     assert error.value.code == ExitCode.UNREACHABLE

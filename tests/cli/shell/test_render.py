@@ -6,9 +6,9 @@ import pytest
 
 from tank_cli.shell import render
 from tank_cli.shell.exit_codes import CliError
-from tank_cli.shell.render import Columns
+from tank_cli.shell.render import MessageColumns
 
-COLUMNS = Columns(
+COLUMNS = MessageColumns(
     "flights",
     2,
     [7, 8],
@@ -49,12 +49,12 @@ def test_json_says_utf8_as_text_and_other_bytes_in_base64() -> None:
 
 
 def test_json_is_one_line_a_message_whatever_the_value() -> None:
-    columns = Columns("t", 0, [1], [0], [None], ["a\nb\u2028c".encode()])
+    columns = MessageColumns("t", 0, [1], [0], [None], ["a\nb\u2028c".encode()])
     assert render.json_lines(columns).count(b"\n") == 1
 
 
 def test_json_in_a_terminal_is_the_same_json_without_signs_to_obey() -> None:
-    columns = Columns("t", 0, [1, 2], [0, 0], [None, None], ["a\x9b\u202e\n\x7fé".encode(), b"b"])
+    columns = MessageColumns("t", 0, [1, 2], [0, 0], [None, None], ["a\x9b\u202e\n\x7fé".encode(), b"b"])
     shown = render.json_renderer(for_terminal=True)(columns)
     assert shown.count(b"\n") == 2
     assert not any("\x7f" <= sign <= "\x9f" or sign == "\u202e" for sign in shown.decode())
@@ -64,7 +64,7 @@ def test_json_in_a_terminal_is_the_same_json_without_signs_to_obey() -> None:
 
 
 def test_hex_shows_offset_bytes_and_letters() -> None:
-    columns = Columns("t", 0, [1], [0], [b"k"], [b"hello, world 1234\x00"])
+    columns = MessageColumns("t", 0, [1], [0], [b"k"], [b"hello, world 1234\x00"])
     assert render.render_hex(columns).decode().splitlines() == [
         "t/0 1 1970-01-01T00:00:00.000Z key=k 18 bytes",
         "00000000  68 65 6c 6c 6f 2c 20 77  6f 72 6c 64 20 31 32 33  hello, world 123",

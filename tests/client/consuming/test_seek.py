@@ -3,7 +3,7 @@
 from tank_client import Client, ClientSettings, ConsumerSettings
 from tank_protos.bundle import as_batch, encode
 from tank_protos.generated import tank
-from tests.support.scripted_broker import Fate, Moment, ScriptedBroker
+from tests.support.clients.scripted_broker import Fate, Moment, ScriptedBroker
 from tests.support.waiting import run
 
 QUICK = ClientSettings(backoff_min_ms=1, backoff_max_ms=5)

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from tank_client import Client, ClientSettings, ProducerSettings, errors
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import tank
-from tests.support.scripted_broker import Fate, Moment, ScriptedBroker
+from tests.support.clients.inside import held_by
+from tests.support.clients.scripted_broker import Fate, Moment, ScriptedBroker
 from tests.support.waiting import run
 
 QUICK = ClientSettings(backoff_min_ms=1, backoff_max_ms=5)
@@ -100,8 +101,8 @@ def test_what_is_no_message_is_refused_and_leaves_nothing_behind() -> None:
                     await producer.send("t", b"x", timestamp_ms=stamp)
                 with pytest.raises(errors.InvalidArgument, match="timestamp"):
                     await producer.send_many("t", [b"x"], timestamps_ms=[stamp])
-            assert not producer._lanes.unfinished
-            assert not producer._lanes.held_bytes
+            assert not held_by(producer).unfinished
+            assert not held_by(producer).held_bytes
             view: Any = memoryview(b"seen")
             await (await producer.send("t", view))
             assert broker.topics["t"][0].values() == [b"seen"]

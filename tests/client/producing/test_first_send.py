@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from tank_client import Client, ClientSettings, ProducerSettings, Stored, errors, sync
-from tests.support.scripted_broker import Fate, Moment, ScriptedBroker
+from tests.support.clients.inside import held_by
+from tests.support.clients.scripted_broker import Fate, Moment, ScriptedBroker
 from tests.support.waiting import run
 
 PATIENT = ClientSettings(connect_timeout_ms=3_600_000, request_timeout_ms=3_600_000)
@@ -99,7 +100,7 @@ def test_what_was_known_of_a_topic_is_believed_while_no_broker_answers() -> None
                     delivery = await producer.send("t", b"x")
             await delivery
             broker.script = lambda moment: Fate.HOLD
-            producer._lanes.topics["t"].stale = True
+            held_by(producer).topics["t"].stale = True
             delivery = await producer.send("t", b"y")
             await asyncio.sleep(0)
             assert not delivery.done()

@@ -8,12 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tank_client import Client, ProducerSettings, errors
-from tank_client.producing.accumulator import MAX_BUNDLE_MESSAGES, Columns, Lanes, TopicLanes
-from tank_client.producing.input_columns import PORTION_MESSAGES, portions
+from tank_client.producing.accumulator import MAX_BUNDLE_MESSAGES, Accumulator, InputColumns, TopicQueues
+from tank_client.producing.input_columns import PORTION_MESSAGES, column_batches
 from tank_client.producing.partition_queue import PendingBundle
 from tank_client.routing.routes import check_topic
 from tank_protos.bundle.cut import fill
-from tests.support.scripted_broker import ScriptedBroker
+from tests.support.clients.inside import held_by
+from tests.support.clients.scripted_broker import ScriptedBroker
 from tests.support.waiting import run
 
 pytestmark = pytest.mark.usefixtures("kernel")
@@ -27,7 +28,7 @@ def counting(limit: int, taken: list[int]) -> Iterator[bytes]:
 
 def test_a_generator_is_taken_in_portions() -> None:
     taken: list[int] = []
-    found = portions(counting(PORTION_MESSAGES * 2 + 1, taken), None, 5)
+    found = column_batches(counting(PORTION_MESSAGES * 2 + 1, taken), None, 5)
     first = next(found)
     assert first.values[-1] == b"%d" % (PORTION_MESSAGES - 1)
     assert len(taken) == PORTION_MESSAGES, "not more than was asked for"
@@ -39,11 +40,11 @@ def test_columns_of_several_kinds_go_together() -> None:
     values = [b"%d" % number for number in range(PORTION_MESSAGES + 2)]
     stamps = range(len(values))
     keys = (b"k%d" % number for number in range(len(values)))
-    whole = list(portions(iter(values), keys, stamps))
+    whole = list(column_batches(iter(values), keys, stamps))
     assert [value for portion in whole for value in portion.values] == values
     assert [key for portion in whole for key in portion.keys or ()] == [b"k%d" % n for n in stamps]
     assert [stamp for portion in whole for stamp in portion.timestamps_ms] == list(stamps)
-    assert list(portions((b"a", b"b"), None, range(2))) == [Columns([b"a", b"b"], None, [0, 1])]
+    assert list(column_batches((b"a", b"b"), None, range(2))) == [InputColumns([b"a", b"b"], None, [0, 1])]
 
 
 @pytest.mark.parametrize(
@@ -63,10 +64,10 @@ def test_columns_that_do_not_fit_are_refused(columns: Any) -> None:
     given = [iter(column) if isinstance(column, list) else column for column in columns]
     for some in (columns, given):
         with pytest.raises(errors.InvalidArgument):
-            list(portions(*some))
+            list(column_batches(*some))
 
 
-@pytest.mark.parametrize("topic", [b"bytes", "", "a" * 65, "with space", "--", None, 5])
+@pytest.mark.parametrize("topic", [b"bytes", "", "a" * 250, "with space", "..", None, 5])
 def test_what_is_no_name_of_a_topic_is_refused_before_the_broker_is_asked(topic: Any) -> None:
     with pytest.raises(errors.InvalidArgument, match="topic"):
         check_topic(topic)
@@ -104,7 +105,7 @@ def test_a_generator_larger_than_the_buffer_is_sent_in_order() -> None:
         async with ScriptedBroker(topics={"t": 1}) as broker, Client(broker.address) as client:
             async with client.producer(settings) as producer:
                 made = await producer.send_many("t", counting(3000, []))
-                most = producer._lanes.held_bytes
+                most = held_by(producer).held_bytes
             assert most < 30_000
             stored = [await delivery for delivery in made]
             assert [bundle.first for bundle in stored] == [1, *(bundle.last + 1 for bundle in stored[:-1])]
@@ -113,12 +114,12 @@ def test_a_generator_larger_than_the_buffer_is_sent_in_order() -> None:
     run(scenario())
 
 
-def lanes() -> Lanes:
+def new_accumulator() -> Accumulator:
     class Never:
         def done(self) -> bool:
             return False
 
-    made = Lanes(
+    made = Accumulator(
         batch_bytes=1 << 30,
         max_in_flight=1,
         new_delivery=Never,  # type: ignore[arg-type]
@@ -126,23 +127,23 @@ def lanes() -> Lanes:
         random=lambda: 0.0,
         now_ms=lambda: 0.0,
     )
-    made.topics["t"] = TopicLanes(1, 0.0)
+    made.topics["t"] = TopicQueues(1, 0.0)
     return made
 
 
 def test_a_bundle_of_empty_messages_is_full_some_time() -> None:
-    held = lanes()
-    lane = held.place("t", None, 0)
-    run = Columns([b""] * (MAX_BUNDLE_MESSAGES + 5), None, [0] * (MAX_BUNDLE_MESSAGES + 5))
+    held = new_accumulator()
+    queue = held.place("t", None, 0)
+    run = InputColumns([b""] * (MAX_BUNDLE_MESSAGES + 5), None, [0] * (MAX_BUNDLE_MESSAGES + 5))
     first: PendingBundle = held.add("t", b"", None, 0, 0)
-    at, bundle = held.extend(lane, run, 0, 1 << 30)
+    at, bundle = held.extend(queue, run, 0, 1 << 30)
     assert (at, bundle) == (MAX_BUNDLE_MESSAGES - 1, first)
-    at, second = held.extend(lane, run, at, 1 << 30)
+    at, second = held.extend(queue, run, at, 1 << 30)
     assert at == len(run.values)
     assert second is not first
     for _ in range(MAX_BUNDLE_MESSAGES - second.messages):
         assert held.add("t", b"", None, 0, 0) is second
-    assert lane.open is None
+    assert queue.open is None
 
 
 @given(

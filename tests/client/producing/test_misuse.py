@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from tank_client import Client, ClientSettings, ProducerSettings, Stored, errors
-from tests.support.scripted_broker import ScriptedBroker
+from tests.support.clients.inside import held_by
+from tests.support.clients.scripted_broker import ScriptedBroker
 from tests.support.waiting import run
 
 
@@ -45,7 +46,7 @@ def test_a_bundle_that_the_engine_cannot_encode_fails_alone() -> None:
         async with ScriptedBroker(topics={"t": 1}) as broker, client(broker) as c:
             producer = c.producer(ProducerSettings(batch_bytes=1, linger_ms=0))
             bad = await producer.send("t", b"x")
-            producer._lanes.topics["t"].lanes[0].sealed[0].keys = ["text"]  # type: ignore[list-item]
+            held_by(producer).topics["t"].by_partition[0].sealed[0].keys = ["text"]  # type: ignore[list-item]
             good = await producer.send("t", b"y")
             with pytest.raises(errors.InvalidArgument, match="t/0 cannot be encoded"):
                 await bad

@@ -9,8 +9,8 @@ import pytest
 
 from tank_client import Client, ProducerSettings, errors
 from tank_client.settings import ClientSettings
+from tests.support.clients.scripted_broker import Fate, Moment, ScriptedBroker
 from tests.support.patience import patient
-from tests.support.scripted_broker import Fate, Moment, ScriptedBroker
 from tests.support.waiting import run
 
 LAZY = ProducerSettings(linger_ms=3_600_000)

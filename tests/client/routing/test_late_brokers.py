@@ -10,13 +10,23 @@ from tank_client import Client, ProducerSettings, errors
 from tank_client.model import Address, Ends, FoundTime
 from tank_client.routing import leader_finder
 from tank_client.routing.routes import Route
-from tank_client.wire.transport import Transport
+from tank_client.wire.transport import BrokerTransport
 from tank_protos.bundle import encode
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import tank
-from tests.support.scripted_broker import Fate, Moment, ScriptedBroker
-from tests.support.scripted_log import Log
-from tests.support.scripted_pair import DOUBTFUL, POLLING, QUICK, ROUTE, fetched, leads, produced, two_brokers
+from tests.support.clients.inside import calls_of
+from tests.support.clients.scripted_broker import Fate, Moment, ScriptedBroker
+from tests.support.clients.scripted_pair import (
+    DOUBTFUL,
+    POLLING,
+    QUICK,
+    ROUTE,
+    fetched,
+    leads,
+    produced,
+    two_brokers,
+)
+from tests.support.storage.scripted_log import Log
 from tests.support.waiting import run
 
 # A view that is behind
@@ -61,7 +71,8 @@ def test_a_topic_that_was_just_created_is_known_before_all_brokers_know_it() -> 
 
             brokers[1].script = script
             await client.admin.create_topic("new")
-            client._caller.pool.routes.learn(("new", 0), client._caller.pool.routes.known_servers[1])
+            routes = calls_of(client).pool.routes
+            routes.learn(("new", 0), routes.known_servers[1])
             assert not (await client.fetch("new", 0, 0)).chunk
 
     run(scenario(), 20)
@@ -259,14 +270,15 @@ def test_a_server_that_hangs_is_not_asked_what_others_can_answer() -> None:
             async with Client(servers, IMPATIENT, random=lambda: 0.0) as client:
                 await client.admin.features()
                 brokers[0].script = frozen
-                late, suspect = asyncio.Event(), client._caller.pool.on_silence
+                late, pool = asyncio.Event(), calls_of(client).pool
+                suspect = pool.on_silence
 
-                def silent(transport: Transport) -> None:
+                def silent(transport: BrokerTransport) -> None:
                     assert suspect is not None
                     suspect(transport)
                     late.set()
 
-                client._caller.pool.on_silence = silent
+                pool.on_silence = silent
                 waiting = asyncio.ensure_future(client.admin.init_producer())
                 await late.wait()
                 assert (await client.admin.init_producer()).producer_id == 101
@@ -295,16 +307,16 @@ def test_one_who_is_asked_who_leads_and_hangs_is_left() -> None:
 def test_one_who_hangs_does_not_keep_others_from_being_asked_who_leads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(leader_finder, "_SILENCES", 1_000_000)  # it is never left
+    monkeypatch.setattr(leader_finder, "SILENCES", 1_000_000)  # it is never left
 
     async def scenario() -> None:
         async with two_brokers(leader=1) as brokers, Client(brokers[0].address, IMPATIENT) as client:
             await client.admin.describe_topics(["t"])
-            caller, hangs = client._caller, Address("localhost", brokers[0].port)
+            calls, hangs = calls_of(client), Address("localhost", brokers[0].port)
             brokers[0].script = mute
             leads(brokers, 2, epoch=2)
-            assert await caller.leaders.find("t", hangs)
-            assert caller.pool.routes.target(ROUTE) == Address("localhost", brokers[1].port)
+            assert await calls.leaders.find("t", hangs)
+            assert calls.pool.routes.target(ROUTE) == Address("localhost", brokers[1].port)
 
     run(scenario(), 20)
 

@@ -3,8 +3,8 @@
 import pytest
 
 from tank_client import Client, errors
-from tests.support.scripted_log import Log
-from tests.support.scripted_pair import QUICK, two_brokers
+from tests.support.clients.scripted_pair import QUICK, two_brokers
+from tests.support.storage.scripted_log import Log
 from tests.support.waiting import run
 
 

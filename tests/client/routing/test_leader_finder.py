@@ -13,9 +13,8 @@ from tank_client.routing import by_leader
 from tank_client.settings import AtTime
 from tank_protos.bundle import as_batch, encode
 from tank_protos.generated import tank
-from tests.support.scripted_broker import Fate, Moment
-from tests.support.scripted_log import Log
-from tests.support.scripted_pair import (
+from tests.support.clients.scripted_broker import Fate, Moment
+from tests.support.clients.scripted_pair import (
     DOUBTFUL,
     POLLING,
     QUICK,
@@ -26,6 +25,7 @@ from tests.support.scripted_pair import (
     produced,
     two_brokers,
 )
+from tests.support.storage.scripted_log import Log
 from tests.support.waiting import run
 
 SHORT_LAG = replace(QUICK, view_lag_ms=50)
@@ -109,9 +109,7 @@ def test_the_death_of_the_only_server_that_was_named_is_no_end(
     async def scenario() -> None:
         async with two_brokers(leader=1) as brokers, Client(brokers[0].address, QUICK) as client:
             await use(client)
-            await client._caller.leaders.find(
-                "t", client.servers[0]
-            )  # it is asked for anyway; now it is done
+            await client.admin.describe_topics(["t"])  # it is asked for anyway; now it is known
             await brokers[0].stop()
             leads(brokers, 2, epoch=2)
             await use(client)
@@ -270,7 +268,7 @@ def test_a_reader_leaves_a_leader_from_which_nothing_comes(wait_ms: int) -> None
 
 
 def test_who_waits_for_ends_leaves_a_leader_from_which_nothing_comes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(by_leader, "_LONE_WAIT_MS", 500)
+    monkeypatch.setattr(by_leader, "LONE_WAIT_MS", 500)
 
     async def scenario() -> None:
         async with two_brokers(leader=1) as brokers, Client(brokers[0].address, DOUBTFUL) as client:

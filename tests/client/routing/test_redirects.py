@@ -10,8 +10,8 @@ import pytest
 
 from tank_client import Client, ClientSettings
 from tank_protos.generated import tank
-from tests.support.scripted_broker import Fate, Moment
-from tests.support.scripted_pair import POLLING, ROUTE, leads, produced, two_brokers
+from tests.support.clients.scripted_broker import Fate, Moment
+from tests.support.clients.scripted_pair import POLLING, ROUTE, leads, produced, two_brokers
 from tests.support.waiting import run
 
 ENOUGH = 6

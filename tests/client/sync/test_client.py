@@ -16,8 +16,9 @@ from tank_client.sync import Client
 from tank_client.sync.loop_thread import LoopThread
 from tank_protos.bundle import encode
 from tank_protos.generated import tank
+from tests.support.clients.inside import held_by
+from tests.support.clients.scripted_broker import Fate, ScriptedBroker
 from tests.support.patience import patient
-from tests.support.scripted_broker import Fate, ScriptedBroker
 
 QUICK = ClientSettings(backoff_min_ms=1, backoff_max_ms=5)
 
@@ -144,7 +145,7 @@ def test_a_full_buffer_blocks_and_then_says_so(broker: ScriptedBroker) -> None:
         with pytest.raises(errors.BufferFull):
             for _ in range(1000):
                 producer.send("t", b"x" * 100, partition=0)
-        assert producer._lanes.held_bytes <= 5000
+        assert held_by(producer).held_bytes <= 5000
         producer.abort()
 
 

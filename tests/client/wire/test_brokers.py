@@ -24,7 +24,7 @@ from tank_client.wire.operations import Redirected
 from tank_client.wire.topic_operations import create_topic_plainly, discover_partitions, discover_topics
 from tank_protos.bundle import as_batch, encode
 from tank_protos.generated import tank
-from tests.support.scripted_broker import Fate, Kind, Moment, ScriptedBroker
+from tests.support.clients.scripted_broker import Fate, Kind, Moment, ScriptedBroker
 from tests.support.waiting import run
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "tank"
@@ -152,12 +152,12 @@ MISSING: list[tuple[str, Callable[[Client], Awaitable[object]]]] = [
     ("committed positions", lambda c: c.admin.fetch_positions("g")),
     ("consumer groups", lambda c: c.admin.list_groups()),
     ("idempotent producers", lambda c: c.admin.init_producer()),
-    ("producer ids that follow each other", lambda c: c.admin.reserve_producer_ids(2)),
+    ("producer ids in sequence", lambda c: c.admin.reserve_producer_ids(2)),
     ("idempotent produce", lambda c: c.produce_bundle("t", 0, encode([b"x"], timestamps=1), producer_id=7)),
     ("idempotent producers", lambda c: c.producer(ProducerSettings(idempotent=True)).send("t", b"x")),
     ("describing brokers", lambda c: c.admin.brokers()),
     ("describing itself", lambda c: c.admin.describe_broker()),
-    ("telling where its controllers are", lambda c: c.admin.describe_cluster()),
+    ("naming its controllers", lambda c: c.admin.describe_cluster()),
     ("replication factors", lambda c: c.admin.create_topic("n", 1, 3)),
     ("validating without creating", lambda c: c.admin.create_topic("n", validate_only=True)),
 ]

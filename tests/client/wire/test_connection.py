@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tank_client import errors
 from tank_client.model import Features
 from tank_client.settings import ClientSettings
-from tank_client.wire.connection import Answered, Connection, Lost, Negotiation, Ready, State
+from tank_client.wire.connection import Answered, ClientConnection, Lost, Negotiation, ServerKnown, State
 from tank_protos.generated import tank
 from tank_protos.wire.buffer import Buffer
 from tank_protos.wire.framing import frame
@@ -33,8 +33,8 @@ def answer(message: tank.StatusResponse | tank.FeaturesResponse | tank.ListGroup
     return joined(frame(message.ID, message.encode()))
 
 
-def connected(version: int = 400) -> Connection:
-    connection = Connection(SETTINGS)
+def connected(version: int = 400) -> ClientConnection:
+    connection = ClientConnection(SETTINGS)
     connection.start(0)
     connection.receive_data(answer(tank.StatusResponse(request_id=1, version=version)), 0)
     connection.data_to_send()
@@ -42,23 +42,23 @@ def connected(version: int = 400) -> Connection:
 
 
 def test_the_question_is_the_captured_status_request() -> None:
-    connection = Connection(SETTINGS)
+    connection = ClientConnection(SETTINGS)
     assert connection.start(0) == []
     assert joined(connection.data_to_send()) == captured("09_admin_and_peer", "status.req")
     assert connection.state is State.NEGOTIATING
 
 
 def test_the_captured_status_answer_is_the_cpp_broker() -> None:
-    connection = Connection(SETTINGS)
+    connection = ClientConnection(SETTINGS)
     connection.start(0)
     data = PING + captured("09_admin_and_peer", "status.resp")
     events = [event for byte in data for event in connection.receive_data(bytes([byte]), 0)]
-    assert events == [Ready(Features(400))]
+    assert events == [ServerKnown(Features(400))]
     assert connection.state is State.READY
 
 
 def test_a_newer_broker_is_asked_for_its_features() -> None:
-    connection = Connection(SETTINGS)
+    connection = ClientConnection(SETTINGS)
     connection.start(0)
     connection.data_to_send()
     assert connection.receive_data(answer(tank.StatusResponse(request_id=1, version=1000)), 0) == []
@@ -71,18 +71,18 @@ def test_a_newer_broker_is_asked_for_its_features() -> None:
         limits=[tank.Limit("in_flight", 9)],
     )
     assert connection.receive_data(answer(features), 0) == [
-        Ready(Features(1000, "c", 7, {"await_ends": (0, 1)}, {"in_flight": 9}))
+        ServerKnown(Features(1000, "c", 7, {"await_ends": (0, 1)}, {"in_flight": 9}))
     ]
 
 
 def test_without_the_question_it_is_ready_at_once_and_old() -> None:
-    connection = Connection(SETTINGS)
-    assert connection.start(0, ask=False) == [Ready(Features(0))]
+    connection = ClientConnection(SETTINGS)
+    assert connection.start(0, ask=False) == [ServerKnown(Features(0))]
     assert connection.data_to_send() == []
 
 
 def test_nothing_can_be_sent_before_it_is_known_who_answers() -> None:
-    connection = Connection(SETTINGS)
+    connection = ClientConnection(SETTINGS)
     connection.start(0)
     with pytest.raises(errors.ConnectionLost):
         connection.send(tank.ListGroupsRequest(), tank.ListGroupsResponse, 10, "list")
@@ -99,7 +99,7 @@ def test_answers_out_of_order_find_their_requests() -> None:
 
 
 def test_the_captured_overtaking_answers_are_matched() -> None:
-    connection = Connection(SETTINGS)
+    connection = ClientConnection(SETTINGS)
     connection.start(0, ask=False)
     sent = b""
     for name in ("pipe.req1", "pipe.req2"):
@@ -189,15 +189,15 @@ def test_what_is_no_answer_ends_the_connection(what: str, data: bytes) -> None:
 
 def test_request_ids_wrap_and_skip_those_that_wait() -> None:
     connection = connected()
-    connection._next_id = 0xFFFFFFFF
+    connection.next_id = 0xFFFFFFFF
     assert connection.send(tank.ListGroupsRequest(), tank.ListGroupsResponse, 50, "list") == 0xFFFFFFFF
     assert connection.send(tank.ListGroupsRequest(), tank.ListGroupsResponse, 50, "list") == 1
-    connection._next_id = 0xFFFFFFFF
+    connection.next_id = 0xFFFFFFFF
     assert connection.send(tank.ListGroupsRequest(), tank.ListGroupsResponse, 50, "list") == 2
 
 
 def closed_at_the_question(*, greeted: bool) -> Lost:
-    connection = Connection(SETTINGS)
+    connection = ClientConnection(SETTINGS)
     connection.start(0)
     if greeted:
         connection.receive_data(PING, 0)
@@ -219,6 +219,23 @@ def test_a_port_that_never_greets_is_no_broker_of_the_old_document() -> None:
     negotiation = Negotiation()
     for _ in range(5):
         negotiation.ended(closed_at_the_question(greeted=False), None)
+    assert negotiation.asks
+
+
+def test_an_address_that_once_answered_is_no_broker_of_the_old_document_however_often_it_stops() -> None:
+    negotiation = Negotiation()
+    negotiation.ended(closed_at_the_question(greeted=True), None)
+    negotiation.ended(Lost(errors.ConnectionLost("gone"), ()), Features(1000))
+    for _ in range(5):
+        negotiation.ended(closed_at_the_question(greeted=True), None)
+    assert negotiation.asks
+
+
+def test_a_broker_that_closed_one_door_and_is_gone_then_was_only_stopping() -> None:
+    negotiation = Negotiation()
+    for _ in range(5):
+        negotiation.ended(closed_at_the_question(greeted=True), None)
+        negotiation.failed()
     assert negotiation.asks
 
 

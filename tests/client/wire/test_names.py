@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tank_client import Client, errors
-from tests.support.scripted_broker import ScriptedBroker
-from tests.support.scripted_pair import QUICK, ROUTE, fetched, two_brokers
+from tests.support.clients.scripted_broker import ScriptedBroker
+from tests.support.clients.scripted_pair import QUICK, ROUTE, fetched, two_brokers
 from tests.support.waiting import run
 
 _SHORT = replace(QUICK, request_timeout_ms=300)

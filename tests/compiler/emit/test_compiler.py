@@ -18,7 +18,7 @@ from tank_compiler.tools.cli import main
 from tank_compiler.tools.interpreter import lay_out
 from tank_protos.wire.errors import OutOfRange, TrailingBytes, Truncated, UnsupportedVersion
 from tests.support.compiled import compiled, definition, load, module_of
-from tests.support.schema_values import as_values, values
+from tests.support.values.schema_values import as_values, values
 
 ROOT = Path(__file__).parents[3]
 
@@ -139,7 +139,7 @@ def test_null_in_a_version_that_knows_none_is_refused() -> None:
     assert codec.decode(b"\xff\xff", 1).a is None
     with pytest.raises(OutOfRange) as caught:
         codec(a=None).encode(0)
-    assert str(caught.value) == "Example.A is null, but version 0 knows no null; give it a value"
+    assert str(caught.value) == "Example.A is null, which version 0 doesn't allow; give it a value"
     with pytest.raises(Truncated):
         codec.decode(b"\xff\xff", 0)
 
@@ -201,7 +201,7 @@ def test_a_marker_and_a_kept_length_follow_the_byte_order() -> None:
 def test_a_length_from_a_field_must_agree_with_it() -> None:
     codec = compiled({"name": "Size", "type": "varint"}, {"name": "A", "type": "bytes", "lengthFrom": "Size"})
     assert encoded(codec(size=2, a=b"hi")) == b"\x02hi"
-    with pytest.raises(OutOfRange, match=r"Example\.A has a length of 2; its place is for 3"):
+    with pytest.raises(OutOfRange, match=r"Example\.A has a length of 2; the field holds 3"):
         codec(size=3, a=b"hi").encode()
 
 
@@ -346,7 +346,7 @@ def test_a_definition_that_is_not_utf_8_is_named(repository: Path) -> None:
     (repository / "protos/toy/Example.json").write_bytes(b"{\n\xff")
     assert run("generate --check", repository) == (
         1,
-        "Error: protos/toy/Example.json:2: not UTF-8; save it as that\n",
+        "Error: protos/toy/Example.json:2: not UTF-8; save the file as UTF-8\n",
     )
 
 

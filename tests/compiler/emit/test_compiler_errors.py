@@ -16,9 +16,29 @@ INNER = {"name": "Deep", "type": "uint8", "about": "A field."}
 WRONG_FIELDS: dict[str, tuple[list[dict[str, Any]], str]] = {
     "unknown key": (
         [{"name": "A", "type": "uint8", "lenght": 4}],
-        "2: Example.A: unknown key 'lenght'; known are about, count, countFrom, default, "
-        "entityType, fields, flexibleVersions, ignorable, keepPrefix, length, lengthFrom, mapKey, marker, "
+        "2: Example.A: unknown key 'lenght'; known are about, count, countFrom, counted, default, "
+        "entityType, fast, fields, flexibleVersions, ignorable, keepPrefix, length, lengthFrom, mapKey, "
+        "marker, "
         "measures, name, nullableVersions, tag, taggedVersions, type, versions, when, zeroCopy",
+    ),
+    "two lists that are counted": (
+        [
+            {"name": name, "type": f"[]{name}Thing", "count": "uint8", "counted": True, "fields": [INNER]}
+            for name in "AB"
+        ],
+        "2: Example.A: one list of a message can be counted; remove 'counted'",
+    ),
+    "a counted number": (
+        [{"name": "A", "type": "uint8", "counted": True}],
+        "2: Example.A: one list of a message can be counted; remove 'counted'",
+    ),
+    "a counted list behind a condition": (
+        [
+            U8,
+            {"name": "A", "type": "uint8", "when": "Size == 1"},
+            {"name": "B", "type": "[]Thing", "count": "uint8", "counted": True, "fields": [INNER]},
+        ],
+        "4: Example.B: a message with a field like A can't be counted; remove 'counted'",
     ),
     "missing key": ([{"name": "A"}], "2: Example.A: the key 'type' is missing; add it"),
     "wrong kind of value": (
@@ -213,7 +233,7 @@ WRONG_FIELDS: dict[str, tuple[list[dict[str, Any]], str]] = {
                 "fields": [INNER | {"when": "Size == 1"}],
             },
         ],
-        "3: Example.A: an element may be empty on the wire, so a count could lie without end; "
+        "3: Example.A: an element may be empty on the wire, so no payload is too short for a false count; "
         "give it a field that is always there",
     ),
     "key without a meaning for the type": (
@@ -273,8 +293,8 @@ WRONG_MESSAGES: dict[str, tuple[dict[str, Any], str]] = {
     "unknown key": (
         {"flavour": "sweet"},
         "1: Example: unknown key 'flavour'; known are about, apiKey, byteOrder, commonStructs, "
-        "deprecatedVersions, fields, flexibleVersions, id, idType, latestVersionUnstable, listeners, name, "
-        "type, validVersions, versionField",
+        "deprecatedVersions, fast, fastFrames, fields, flexibleVersions, id, idType, latestVersionUnstable, "
+        "listeners, name, type, validVersions, versionField",
     ),
     "id over a byte": (
         {"id": 256},

@@ -17,7 +17,7 @@ from tank_protos.wire.errors import OutOfRange, Truncated, UnsupportedVersion, W
 from tank_protos.wire.tagged import UnknownTag
 from tests.support.compiled import load_api, module_of
 from tests.support.examples import examples
-from tests.support.schema_values import as_values, values
+from tests.support.values.schema_values import as_values, values
 
 ROOT = Path(__file__).parents[3]
 FLEXIBLE = {"validVersions": "0-1", "flexibleVersions": "1+"}
@@ -83,7 +83,9 @@ def test_a_length_below_minus_one_is_not_null() -> None:
 def test_null_in_a_version_that_knows_none_cannot_be_written() -> None:
     codec = codec_of({"name": "A", "type": "string", "nullableVersions": "1+"})
     assert encoded(codec(a=None), 1) == b"\0\0"
-    with pytest.raises(OutOfRange, match=r"Example\.A is null, but version 0 knows no null; give it a value"):
+    with pytest.raises(
+        OutOfRange, match=r"Example\.A is null, which version 0 doesn't allow; give it a value"
+    ):
         codec(a=None).encode(0)
 
 
@@ -93,9 +95,9 @@ def test_no_text_is_longer_than_an_int16_says(nullable: dict[str, Any]) -> None:
     longest = codec(a="x" * 32767)
     for version in (0, 1):
         assert codec.decode(encoded(longest, version), version) == longest
-        with pytest.raises(OutOfRange, match=r"Example\.[Aa] has a length of 32768; its place "):
+        with pytest.raises(OutOfRange, match=r"Example\.[Aa] has a length of 32768; the field "):
             codec(a="x" * 32768).encode(version)
-    with pytest.raises(OutOfRange, match="has a length of 32768; its place is for 32767"):
+    with pytest.raises(OutOfRange, match=r"has a length of 32768; the field holds( at most)? 32767"):
         codec.decode(b"\x81\x80\x02" + b"x" * 32768 + b"\0", 1)
 
 
@@ -178,8 +180,12 @@ def test_structs_in_lists_keep_their_own_unknown_tags() -> None:
     [
         ("02" + "07020002" + "000101", OutOfRange, "the tag 0 follows 7; tags must rise"),
         ("02" + "07020002" + "07020002", OutOfRange, "the tag 7 follows 7; tags must rise"),
-        ("01" + "0703000200", OutOfRange, r"the tagged field 7 of Example ends -1 bytes from where"),
-        ("01" + "0701000200", OutOfRange, r"the tagged field 7 of Example ends \+1 bytes from where"),
+        ("01" + "0703000200", OutOfRange, r"the tagged field 7 of Example ends -1 bytes from its stated end"),
+        (
+            "01" + "0701000200",
+            OutOfRange,
+            r"the tagged field 7 of Example ends \+1 bytes from its stated end",
+        ),
         ("01" + "09ff", Truncated, "end inside a varint"),
         ("01" + "0905aa", Truncated, "ends in the tagged field 9"),
         ("ffffffff0f", Truncated, "end inside a varint"),
@@ -193,12 +199,12 @@ def test_wrong_tags_are_refused(tags: str, error: type[WireError], what: str) ->
 
 @pytest.mark.parametrize("tags", [(UnknownTag(7, b""), UnknownTag(7, b"")), (UnknownTag(-1, b""),)])
 def test_unknown_tags_that_cannot_be_written(tags: tuple[UnknownTag, ...]) -> None:
-    with pytest.raises(OutOfRange, match="is there twice, or is below 0"):
+    with pytest.raises(OutOfRange, match="occurs twice, or is below 0"):
         codec_of(*TAGGED)(unknown_tags=tags).encode(1)
 
 
 def test_an_unknown_tag_that_is_known_is_refused() -> None:
-    with pytest.raises(OutOfRange, match="the tag 7 is there twice"):
+    with pytest.raises(OutOfRange, match="the tag 7 occurs twice"):
         codec_of(*TAGGED)(late=2, unknown_tags=(UnknownTag(7, b""),)).encode(1)
 
 
@@ -232,7 +238,7 @@ def test_a_nullable_struct_has_a_byte_before_it() -> None:
         assert module.Example.decode(bytes.fromhex("0102" + tags + tags), version).a == module.Thing(2)
         for mark in (0, 2, 127, -2):
             wire = mark.to_bytes(1, signed=True) + bytes.fromhex("02" + tags + tags)
-            with pytest.raises(OutOfRange, match=rf"Example\.A begins with {mark}, which says neither"):
+            with pytest.raises(OutOfRange, match=rf"Example\.A begins with {mark}, which means neither"):
                 module.Example.decode(wire, version)
 
 
@@ -253,7 +259,7 @@ def test_a_tagged_nullable_struct_says_null_with_zero(default: dict[str, Any]) -
     assert codec.decode(null, 1).a is None
     assert codec.decode(there, 1).a == module.Thing(9)
     for mark in ("02", "7f"):
-        with pytest.raises(OutOfRange, match=r"Example\.A begins with .*, which says neither"):
+        with pytest.raises(OutOfRange, match=r"Example\.A begins with .*, which means neither"):
             codec.decode(bytes.fromhex("01" + "0203" + mark + "0900"), 1)
     assert encoded(codec(module.Thing(9)), 1) == there
     assert encoded(codec(), 1) == b"\0"

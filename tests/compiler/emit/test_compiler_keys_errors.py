@@ -114,7 +114,7 @@ WRONG: dict[str, tuple[list[dict[str, Any]], dict[str, Any], str]] = {
     "elements that may be empty in one version": (
         [{"name": "A", "type": "[]Thing", "fields": [INNER | {"versions": "1+"}]}],
         {},
-        "2: Example.A: an element may be empty on the wire, so a count could lie without end; "
+        "2: Example.A: an element may be empty on the wire, so no payload is too short for a false count; "
         "give it a field that is always there",
     ),
     "null where there is none": (

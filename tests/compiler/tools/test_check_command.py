@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from tank_compiler.tools.cli import main
-from tests.support.evolving import A, B, definition
+from tests.support.values.evolving import A, B, definition
 
 
 def run(*arguments: str) -> tuple[int, list[str]]:

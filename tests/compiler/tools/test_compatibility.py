@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.evolving import TAGGED, A, B, broken, definition, found, number, struct, text
+from tests.support.values.evolving import TAGGED, A, B, broken, definition, found, number, struct, text
 
 CHANGES: dict[str, tuple[str, str, list[str]]] = {
     "a field is removed": (
@@ -82,7 +82,7 @@ CHANGES: dict[str, tuple[str, str, list[str]]] = {
     "a field can be null": (
         definition(B),
         definition(B | {"nullableVersions": "1+"}),
-        ["Example.B versions 1-3: can be null now, which who knows this version can't read"],
+        ["Example.B versions 1-3: can be null now, which old readers of this version can't read"],
     ),
     "a field can be null no more": (
         definition(B | {"nullableVersions": "0+"}),
@@ -175,27 +175,27 @@ CHANGES: dict[str, tuple[str, str, list[str]]] = {
     "old versions are dropped": (
         definition(A),
         definition(A, validVersions="2-3"),
-        ["Example versions 0-1: gone: nobody reads what is sent in it"],
+        ["Example versions 0-1: gone: no reader is left for messages in it"],
     ),
     "the newest version is dropped": (
         definition(A),
         definition(A, validVersions="0-2"),
-        ["Example version 3: gone: nobody reads what is sent in it"],
+        ["Example version 3: gone: no reader is left for messages in it"],
     ),
     "all versions are dropped": (
         definition(A),
         definition(A, validVersions="none"),
-        ["Example versions 0-3: gone, with the message: nobody reads what is sent in it"],
+        ["Example versions 0-3: gone, with the message: no reader is left for messages in it"],
     ),
     "more is dropped than was announced": (
         definition(A, deprecatedVersions="0"),
         definition(A, validVersions="2-3"),
-        ["Example version 1: gone: nobody reads what is sent in it"],
+        ["Example version 1: gone: no reader is left for messages in it"],
     ),
     "another api key": (
         definition(A),
         definition(A, apiKey=2),
-        ["Example : had the id 1, has 2: who sends the old one is misread"],
+        ["Example : had the id 1, has 2: senders of the old one are misread"],
     ),
     "a request becomes a response": (
         definition(A),
@@ -233,7 +233,7 @@ def test_what_did_not_change_breaks_nobody(old: str, new: str) -> None:
 def test_a_message_that_is_gone_breaks_whoever_sends_it() -> None:
     other = definition(A, name="Other", apiKey=2)
     assert broken([definition(A), other], other) == [
-        "Example versions 0-3: gone, with the message: nobody reads what is sent in it"
+        "Example versions 0-3: gone, with the message: no reader is left for messages in it"
     ]
 
 
@@ -244,7 +244,7 @@ def test_a_new_message_breaks_nobody() -> None:
 def test_an_id_is_not_given_to_another_message() -> None:
     gone = definition(A, validVersions="none")
     assert broken(gone, definition(A, name="Other")) == [
-        "Other : the id 1 was Example's, and who still sends that is misread; take another one"
+        "Other : the id 1 was Example's, and peers that still send that are misread; take another"
     ]
 
 
@@ -252,7 +252,7 @@ def test_an_id_goes_to_nobody_in_the_step_that_ends_its_message() -> None:
     ended = definition(A, validVersions="none")
     announced = definition(A, deprecatedVersions="0-3")
     assert broken(announced, [ended, definition(A, name="Other")]) == [
-        "Other : the id 1 was Example's, and who still sends that is misread; take another one"
+        "Other : the id 1 was Example's, and peers that still send that are misread; take another"
     ]
 
 

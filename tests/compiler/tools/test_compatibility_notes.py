@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.evolving import TAGGED, A, B, Keys, broken, definition, found, number, struct, text
+from tests.support.values.evolving import TAGGED, A, B, Keys, broken, definition, found, number, struct, text
 
 PASSES: dict[str, tuple[str, str, list[str]]] = {
     "a new version with a new field": (

@@ -23,8 +23,8 @@ from tank_compiler.tools import compatibility
 from tank_compiler.tools.dissect import DissectedValue, dissect
 from tank_compiler.tools.interpreter import default_of, lay_out
 from tests.support.examples import examples
-from tests.support.random_evolution import RENAMED, Evolution, text_of
-from tests.support.random_values import random_struct
+from tests.support.values.random_evolution import RENAMED, Evolution, text_of
+from tests.support.values.random_values import random_struct
 
 SAMPLES, MANY_SAMPLES = 12, 300
 Read: TypeAlias = "dict[str, tuple[bool | None, object]]"

@@ -233,9 +233,20 @@ def test_a_truncated_request_says_the_field_and_the_byte(folder: Path) -> None:
     assert told["error"]["offset"] == len(cut) - 1
 
 
+def test_our_own_definitions_are_known_without_being_named() -> None:
+    header = bytes.fromhex("0003 000c 00000007 0002 6d65 00")
+    wire = framed(header, bytes.fromhex("02" + "00" * 16 + "05 676f6c64 00 01 00 00"))
+    command = ["decode", "--protocol", "kafka", "--from", "client", wire.hex()]
+    result = CliRunner().invoke(main, command)
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    assert (told["message"], told["version"]) == ("MetadataRequest", 12)
+    assert told["fields"]["Topics"][0]["Name"] == "gold"
+    assert told["fields"]["AllowAutoTopicCreation"] is True
+
+
 def test_what_a_person_forgot_is_asked_for(folder: Path, tmp_path: Path) -> None:
     where = ("--definitions", str(folder))
-    assert "--definitions DIR" in refused("00")
     assert "--version N" in refused(*where, "--message", "LookUpRequest", "00")
     assert "did you mean LookUpRequest" in refused(*where, "--message", "LookupRequest", "00")
     assert "say both" in refused(*where, "--api-key", "1", "00")

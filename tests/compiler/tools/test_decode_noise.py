@@ -18,7 +18,7 @@ class CountingProtocol(TankProtocol):
 
 
 def test_noise_that_looks_like_headers_costs_no_payloads() -> None:
-    protocol = CountingProtocol(definition_files.load(definition_files.of_tank()))
+    protocol = CountingProtocol(definition_files.load(definition_files.shipped("tank")))
     lying = bytes.fromhex("0140000000") * 200  # id 1 with 64 bytes, at each fifth byte
     told = list(documents(protocol, memoryview(lying), None, Exchange()))
     assert "error" in told[-1]
@@ -26,7 +26,7 @@ def test_noise_that_looks_like_headers_costs_no_payloads() -> None:
 
 
 def test_frames_behind_noise_are_found() -> None:
-    protocol = CountingProtocol(definition_files.load(definition_files.of_tank()))
+    protocol = CountingProtocol(definition_files.load(definition_files.shipped("tank")))
     noise = b"\xff" * 6 + bytes.fromhex("0100100000") * 3
     frames = b"".join(frame(StatusRequest.ID, StatusRequest(7).encode())) * 2
     told = list(documents(protocol, memoryview(noise + frames + frames), Side.CLIENT, Exchange()))

@@ -17,8 +17,8 @@ from tank_compiler.tools.interpreter import default_of, lay_out
 from tank_protos.generated.tank import NOTICES, REQUESTS, RESPONSES
 from tank_protos.wire.errors import TrailingBytes, Truncated, WireError
 from tests.support.compiled import module_of
-from tests.support.random_evolution import Evolution, text_of
-from tests.support.random_values import random_struct
+from tests.support.values.random_evolution import Evolution, text_of
+from tests.support.values.random_values import random_struct
 
 ROOT = Path(__file__).parents[3]
 TANK = load_protocol(

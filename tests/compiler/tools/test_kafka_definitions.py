@@ -21,8 +21,9 @@ from tank_compiler.schema.schema import Kind, Message, Protocol
 from tank_compiler.tools import corpus
 from tank_compiler.tools.interpreter import lay_out
 from tank_protos.wire.errors import TrailingBytes, Truncated, UnsupportedVersion, WireError
-from tests.support.schema_values import as_values, values
-from tests.support.shared_folder import DEFINITIONS, needs
+from tests.support.processes.shared_folder import DEFINITIONS, needs
+from tests.support.values.corpus_seeds import version_of
+from tests.support.values.schema_values import as_values, values
 
 pytestmark = needs(DEFINITIONS)
 
@@ -132,12 +133,8 @@ def test_the_corpus_of_every_message_is_valid(protocol: Protocol, modules: Modul
     for message in protocol.messages:
         codec = codec_of(message, modules)
         for name, payload in corpus.seeds(message):
-            version = version_of_seed(message, name)
+            version = version_of(message, name)
             assert b"".join(codec.decode(payload, version).encode(version)) == payload
-
-
-def version_of_seed(message: Message, name: str) -> int:
-    return int(name.rsplit("-v", 1)[1]) if "-v" in name else message.versions.low
 
 
 def test_what_is_cut_anywhere_raises_a_typed_error(protocol: Protocol, modules: Modules) -> None:
@@ -145,7 +142,7 @@ def test_what_is_cut_anywhere_raises_a_typed_error(protocol: Protocol, modules: 
     for message in protocol.messages:
         codec = codec_of(message, modules)
         for name, payload in corpus.seeds(message):
-            version = version_of_seed(message, name)
+            version = version_of(message, name)
             step = 1 + len(payload) // 120
             for end in range(0, len(payload), step):
                 with pytest.raises(Truncated):
@@ -160,7 +157,7 @@ def test_bytes_that_lie_raise_typed_errors_only(protocol: Protocol, modules: Mod
     for message in protocol.messages:
         codec = codec_of(message, modules)
         name, payload = max(corpus.seeds(message), key=lambda seed: len(seed[1]) if len(seed[1]) < 600 else 0)
-        version = version_of_seed(message, name)
+        version = version_of(message, name)
         for at in range(len(payload)):
             for byte in (0xFF, 0, payload[at] ^ 1):
                 lie = payload[:at] + bytes([byte]) + payload[at + 1 :]

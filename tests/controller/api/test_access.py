@@ -80,8 +80,8 @@ def test_a_file_is_read_at_each_use(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "0 signs, and at least 16"),
-        (b"fifteen-signs-x\n", "15 signs"),
+        (b"", "0 characters: use one of at least 16"),
+        (b"fifteen-signs-x\n", "15 characters"),
         (b"two words of a secret", "holds no token"),
         (b"two\nlines-of-a-secret", "holds no token"),
         (b"x" * 5000, "holds no token"),
@@ -98,7 +98,7 @@ def test_what_is_no_token_is_said_at_the_start(tmp_path: Path, content: bytes, s
 
 
 def test_a_short_secret_of_the_environment_is_named_by_its_variable() -> None:
-    with pytest.raises(TokenError, match="TANK_API_TOKEN has 3 signs"):
+    with pytest.raises(TokenError, match="TANK_API_TOKEN has 3 characters"):
         Token(text="abc").read()
     assert not Token(text=os.environ.get("NO_SUCH_VARIABLE", "")).configured
 

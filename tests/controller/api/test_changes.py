@@ -98,7 +98,7 @@ def test_a_change_that_was_made_is_never_one_to_be_made_again(world: World) -> N
             world.controllers.leads_until_changed = True
             answer = await ask(name, body, **said)
             assert (answer.status, answer.code) == (504, "timed_out"), name
-            assert "It was done" in answer.body["error"]["message"]
+            assert "The change was made" in answer.body["error"]["message"]
             assert "Retry-After" not in answer.headers
             world.controllers.leads = [False, True]
 

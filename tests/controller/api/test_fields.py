@@ -9,21 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tank_controller.api.errors import ApiError
-from tank_controller.api.fields import Field, Kind, Values, read_body, read_path, read_query
+from tank_controller.api.fields import ApiField, FieldKind, Values, read_body, read_path, read_query
 
 FIELDS = (
-    Field("name", Kind.TEXT, "its name", True, most=8),
-    Field("count", Kind.INTEGER, "how many", least=1, most=9, default=3),
-    Field("really", Kind.BOOLEAN, "whether", default=False),
-    Field("to", Kind.INTEGERS, "where to", least=1, most=5),
-    Field("settings", Kind.SETTINGS, "by key"),
-    Field("changes", Kind.CHANGES, "by key"),
+    ApiField("name", FieldKind.TEXT, "its name", True, most=8),
+    ApiField("count", FieldKind.INTEGER, "how many", least=1, most=9, default=3),
+    ApiField("really", FieldKind.BOOLEAN, "whether", default=False),
+    ApiField("to", FieldKind.INTEGERS, "where to", least=1, most=5),
+    ApiField("settings", FieldKind.SETTINGS, "by key"),
+    ApiField("changes", FieldKind.CHANGES, "by key"),
 )
 QUERY = (
-    Field("limit", Kind.INTEGER, "at most", least=1, most=10, default=5),
-    Field("topic", Kind.TEXTS, "of these", most=8),
-    Field("only", Kind.TEXT, "those", choices=("red", "blue")),
-    Field("sure", Kind.BOOLEAN, "whether"),
+    ApiField("limit", FieldKind.INTEGER, "at most", least=1, most=10, default=5),
+    ApiField("topic", FieldKind.TEXTS, "of these", most=8),
+    ApiField("only", FieldKind.TEXT, "those", choices=("red", "blue")),
+    ApiField("sure", FieldKind.BOOLEAN, "whether"),
 )
 SCHEMA: Any = {
     "type": "object",
@@ -89,12 +89,12 @@ def test_what_a_body_may_not_hold_is_named(found: object, said: str) -> None:
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"{", "is no JSON"),
-        (b"\xff", "is no JSON"),
+        (b"{", "is not JSON"),
+        (b"\xff", "is not JSON"),
         (b'{"name": "a", "name": "b"}', "a key is there twice"),
         (b'{"name": "a", "settings": {"k": "1", "k": "2"}}', "a key is there twice"),
         (b"[" * 60_000, "nested too deeply"),
-        (b'{"name": "a", "count": ' + b"9" * 5000 + b"}", "is no JSON"),
+        (b'{"name": "a", "count": ' + b"9" * 5000 + b"}", "is not JSON"),
         (b'{"name": "a", "count": NaN}', "`count` takes"),
     ],
 )
@@ -176,7 +176,10 @@ def test_one_value_is_said_once() -> None:
 
 
 def test_a_path_is_read_as_a_query_is() -> None:
-    fields = (Field("id", Kind.INTEGER, "a number", True, 1, 9), Field("topic", Kind.TEXT, "a name", True))
+    fields = (
+        ApiField("id", FieldKind.INTEGER, "a number", True, 1, 9),
+        ApiField("topic", FieldKind.TEXT, "a name", True),
+    )
     found = read_path(fields, {"id": "7", "topic": "t"})
     assert (found.integer("id"), found.text("topic")) == (7, "t")
     with pytest.raises(ApiError):

@@ -8,13 +8,13 @@ import pytest
 from aiohttp import ClientSession
 
 from tank_controller import limits
-from tank_controller.api.http import HttpServer
+from tank_controller.api.http import ControllerHttp
 from tank_controller.security.trust import NO_TRUST
 
 
 def test_who_holds_connections_shuts_nobody_out() -> None:
     async def story() -> None:
-        http = HttpServer(SimpleNamespace(rooms=None, trust=NO_TRUST))  # all that is asked of it
+        http = ControllerHttp(SimpleNamespace(node=None, trust=NO_TRUST))  # all that is asked of it
         port = await http.start("127.0.0.1:0")
         async with contextlib.AsyncExitStack() as held:
             held.push_async_callback(http.stop)
@@ -39,7 +39,7 @@ def test_who_holds_connections_shuts_nobody_out() -> None:
 @pytest.mark.parametrize("path", ["/metrics", "/healthz", "/readyz"])
 def test_head_is_answered_as_get_is_without_a_body(path: str) -> None:
     async def story() -> None:
-        http = HttpServer(SimpleNamespace(rooms=None, trust=NO_TRUST))  # all that is asked of it
+        http = ControllerHttp(SimpleNamespace(node=None, trust=NO_TRUST))  # all that is asked of it
         port = await http.start("127.0.0.1:0")
         try:
             async with ClientSession(f"http://127.0.0.1:{port}") as session:

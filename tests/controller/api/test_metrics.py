@@ -7,21 +7,21 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from aiohttp.test_utils import make_mocked_request
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 
-from tank_controller.api.http import HttpServer
+from tank_controller.api.http import ControllerHttp
 from tank_controller.api.metrics_collector import ControllerCollector
 from tank_controller.leader.broker_clocks import BrokerClocks
 from tank_controller.leader.liveness import Loss
-from tank_controller.node import Space, space_of
+from tank_controller.node import DiskSpace, space_of
 from tank_controller.raft_node.readiness import Readiness
 from tank_controller.security.trust import NO_TRUST
 from tank_controller.state.machine import Metadata
 from tests.controller.cluster_for_tests import Cluster
 from tests.controller.commands_for_tests import commit, create, delete, init_producer, register
-from tests.controller.raft.test_driver import Driven
+from tests.support.controllers.driven import Driven
+from tests.support.scraping import scraped_page
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
@@ -40,19 +40,24 @@ def scraped(driven: Driven, metadata: Metadata | None = None) -> dict[str, float
 def scrape(folder: Path) -> str:
     """Of a controller's process."""
     driven = Driven(folder).lead()
-    rooms = SimpleNamespace(
+    node = SimpleNamespace(
         problem="",
         readiness=Readiness(),
         member=SimpleNamespace(driver=driven.driver),
         metadata=driven.machine,
-        desk=SimpleNamespace(streams={}, fences={Loss.SILENT: 2}),
-        space=lambda: Space(3, 7),
+        brokers=SimpleNamespace(streams={}, leadership=SimpleNamespace(fences={Loss.SILENT: 2})),
+        space=lambda: DiskSpace(3, 7),
         clocks=BrokerClocks(),
     )
-    http = HttpServer(SimpleNamespace(rooms=rooms, trust=NO_TRUST))  # all that is asked of it
-    answer = asyncio.run(http._metrics(make_mocked_request("GET", "/metrics")))
-    assert isinstance(answer.body, bytes)
-    return answer.body.decode()
+    http = ControllerHttp(SimpleNamespace(node=node, trust=NO_TRUST))  # all that is asked of it
+
+    async def page() -> str:
+        try:
+            return await scraped_page(await http.start("127.0.0.1:0"))
+        finally:
+            await http.stop()
+
+    return asyncio.run(page())
 
 
 def exported(folder: Path) -> dict[str, str]:

@@ -87,7 +87,7 @@ def test_a_change_whose_answer_is_lost_is_not_sent_again(world: World) -> None:
     async def story(ask: Ask) -> None:
         answer = await ask(Name.CREATE_TOPIC, {"topic": "t"})
         assert (answer.status, answer.code) == (504, "timed_out")
-        assert "look whether it was done" in answer.body["error"]["message"]
+        assert "check whether the change was made" in answer.body["error"]["message"]
         world.controllers.unsure = False
         assert (await ask(Name.CREATE_TOPIC, {"topic": "t"})).code == "topic_exists"
 
@@ -122,7 +122,7 @@ def test_what_takes_too_long_is_told_apart_by_what_it_would_have_done(
     async def story(ask: Ask) -> None:
         read = await ask(Name.LIST_PARTITIONS, only="under_replicated")
         assert (read.status, read.code) == (503, "too_slow")
-        assert "ask for less, as one topic" in read.body["error"]["message"]
+        assert "ask for less, such as one topic" in read.body["error"]["message"]
         change = await ask(Name.CREATE_TOPIC, {"topic": "t"})
         assert (change.status, change.code) == (504, "timed_out")
 

@@ -17,10 +17,10 @@ from tank_controller.api.access import Access
 from tank_controller.api.document import document
 from tank_controller.api.leader import Leader, Lines
 from tank_controller.api.operations import OPERATIONS, PREFIX, Name
-from tank_controller.api.routes import Api
+from tank_controller.api.routes import HttpApi
 from tank_controller.security.api_token import Token
 from tests.controller.cluster_for_tests import Cluster
-from tests.support.scripted_controllers import ScriptedControllers
+from tests.support.controllers.scripted_controllers import ScriptedControllers
 
 SECRET = "0123456789abcdef"
 WITH_SECRET = Token(text=SECRET)
@@ -67,7 +67,7 @@ class World:
     def __init__(self, controllers: ScriptedControllers) -> None:
         self.controllers = controllers
         self.cluster = controllers.cluster
-        self.api: Api | None = None
+        self.api: HttpApi | None = None
         self.client: Any = None
         """Of HTTP."""
 
@@ -79,7 +79,7 @@ class World:
         addresses = self.controllers.addresses
         lines = Lines()
         leader = Leader(lines.to(addresses[0]), lines.to, 1, {1: addresses[0], 2: addresses[1]})
-        self.api = Api(leader, Access(token), lambda: 7)
+        self.api = HttpApi(leader, Access(token), lambda: 7)
         app = web.Application(client_max_size=limits.MAX_API_BODY_BYTES)
         self.api.add_to(app)
         async with TestClient(TestServer(app)) as client:

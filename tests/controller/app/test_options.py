@@ -79,7 +79,7 @@ def test_the_token_is_in_a_file_or_in_the_environment(ran: list[ControllerConfig
         (["--id", "4", "--cluster", CLUSTER], "names [1, 2, 3], and not 4"),
         (["--id", "1", "--cluster", "1=a"], "write ID=HOST:PORT"),
         (["--id", "1", "--cluster", "1=a:99999"], "write ID=HOST:PORT"),
-        (["--id", "1", "--cluster", "1=a:1,1=b:2"], "controller 1 is there twice"),
+        (["--id", "1", "--cluster", "1=a:1,1=b:2"], "controller 1 is named twice"),
         (["--id", "1"], "--cluster"),
     ],
 )

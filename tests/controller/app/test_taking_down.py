@@ -9,7 +9,7 @@ import pytest
 from tank_controller.app import taking_down
 from tank_controller.app.taking_down import see_brokers_off
 from tests.controller.governed import Governed
-from tests.controller.leader.test_scaling import governed
+from tests.support.controllers.governed import governed
 
 
 class Kubernetes:
@@ -29,8 +29,8 @@ def rooms_of(world: Governed, leader: object = "one") -> Any:
     )
 
 
-def see_off(rooms: Any, kubernetes: Any) -> bool:
-    return asyncio.run(see_brokers_off(rooms, kubernetes))
+def see_off(node: Any, kubernetes: Any) -> bool:
+    return asyncio.run(see_brokers_off(node, kubernetes))
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from tank_controller.k8s import client
 from tank_controller.k8s.api_server import KubernetesError, PackageApiServer
 from tank_controller.k8s.client import Kubernetes, KubernetesConfig
 from tank_controller.leader.scaling import News, Pod, Reason, Scaling
+from tests.support.patience import patient
 from tests.support.waiting import comes
 
 CONFIG = KubernetesConfig("ns", "tank-broker", "tank-controller-0", "uid-0", "tank-controller")
@@ -217,6 +218,13 @@ def test_for_a_while_an_api_server_that_does_not_say_leaves_open_who_is_to_stop(
 ) -> None:
     monkeypatch.setattr(client, "FRESH_S", 0.0)
 
+    async def is_open_no_longer(api: client.Kubernetes) -> None:
+        with monkeypatch.context() as shorter:
+            shorter.setattr(client, "UNSURE_S", 0.2)
+            async with asyncio.timeout(patient(10.0)):
+                while not await api.look():  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+
     async def live() -> None:
         scaling = Scaling()
         async with leading(server, scaling) as api:
@@ -224,14 +232,12 @@ def test_for_a_while_an_api_server_that_does_not_say_leaves_open_who_is_to_stop(
             assert await api.look()
             server.refuse = 500
             assert [await api.look(), await api.look()] == [False, False]
-            api._unsure_since -= client.UNSURE_S
-            assert await api.look(), "for so long and no longer"
+            await is_open_no_longer(api)
             server.refuse = 0
             assert await api.look()
             server.refuse = 500
             assert not await api.look(), "it has said since"
-            api._unsure_since -= client.UNSURE_S
-            assert await api.look()
+            await is_open_no_longer(api)
             monkeypatch.setattr(client, "UNSURE_AGAIN_S", 0.0)
             assert not await api.look(), "that was another time"
             server.refuse = 0
@@ -292,8 +298,8 @@ def test_news_become_events_and_the_same_again_is_counted(server: ApiServer) -> 
 def test_what_a_controller_tells_of_itself_is_told_before_it_ends(server: ApiServer) -> None:
     async def live() -> None:
         api = Kubernetes(CONFIG, PackageApiServer("ns", server.configure))
-        api.tell_of_controller(3, "Controller 3 stops.")
-        await api.told()
+        api.report_controller(3, "Controller 3 stops.")
+        await api.events_written()
         (event,) = server.events.values()
         about = event["involvedObject"]
         assert (about["kind"], about["name"], about["uid"]) == ("Pod", "tank-controller-0", "uid-0")

@@ -135,7 +135,7 @@ def test_a_leader_hands_over_to_none_that_is_away_and_says_so_when_nobody_that_s
 def test_when_the_others_would_not_be_enough_it_says_why_and_stays_a_member() -> None:
     group = Group(NODES[4], NODES[1], ["only 1 of the new 4 voters answer"] * 100)
     assert leaves(group, within_s=0.5) == "only 1 of the new 4 voters answer"
-    assert leaves(Group(NODES[4], None, []), within_s=0.3) == "nobody leads"
+    assert leaves(Group(NODES[4], None, []), within_s=0.3) == "no controller leads"
 
 
 def test_what_a_removed_one_had_is_set_aside_once(tmp_path: Path) -> None:

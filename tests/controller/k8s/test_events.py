@@ -78,4 +78,9 @@ def test_long_texts_and_many_events_are_bounded() -> None:
     assert len(name) < 253
     for number in range(MAX_COUNTED + 5):
         book.write(News(Reason.REFUSED, number, "No."), "s", 0)
-    assert len(book._counts) == MAX_COUNTED
+    _, body = book.write(News(Reason.REFUSED, MAX_COUNTED + 4, "No."), "s", 0)
+    assert body["count"] == 2
+    _, body = book.write(News(Reason.REFUSED, 5, "No."), "s", 0)
+    assert body["count"] == 2, "the oldest of those that are counted"
+    _, body = book.write(News(Reason.REFUSED, 4, "No."), "s", 0)
+    assert body["count"] == 1, "one too many"

@@ -15,7 +15,7 @@ class Kubernetes:
     async def wanted_controllers(self) -> int | None:
         return self.wanted
 
-    def tell_of_controller(self, ordinal: int, text: str) -> None:
+    def report_controller(self, ordinal: int, text: str) -> None:
         self.told.append((ordinal, text))
 
 

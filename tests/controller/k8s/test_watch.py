@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tank_controller.k8s import watch as kubernetes_watch
-from tank_controller.k8s.watch import MalformedAnswerError, Request, SetSeen, SetWatch, read_set
+from tank_controller.k8s.watch import MalformedAnswerError, SetSeen, SetWatch, WatchRequest, read_set
 
 NAME = "tank-broker"
 
@@ -31,16 +31,16 @@ def changed(kind: str, about: dict[str, object]) -> bytes:
 
 def test_it_lists_then_watches_from_there_and_goes_on_where_a_watch_ended() -> None:
     follows = watch()
-    assert follows.next() == Request(False, "", 0)
+    assert follows.next() == WatchRequest(False, "", 0)
     follows.listed(listed(item(3)))
     assert follows.seen == SetSeen(3, "u", 1)
-    assert follows.next() == Request(True, "7", 0)
+    assert follows.next() == WatchRequest(True, "7", 0)
     follows.changed(changed("MODIFIED", item(5, "9", generation=2)))
     assert follows.seen == SetSeen(5, "u", 2)
     follows.changed(changed("BOOKMARK", {"metadata": {"resourceVersion": "20"}}))
     assert follows.seen == SetSeen(5, "u", 2)
     follows.ended()
-    assert follows.next() == Request(True, "20", kubernetes_watch.PAUSE_MS)
+    assert follows.next() == WatchRequest(True, "20", kubernetes_watch.PAUSE_MS)
 
 
 @pytest.mark.parametrize("told", ["status", "error line"])
@@ -51,7 +51,7 @@ def test_a_version_that_the_server_forgot_is_listed_again(told: str) -> None:
         follows.failed(410, "Gone")
     else:
         follows.changed(changed("ERROR", {"code": 410, "message": "too old resource version"}))
-    assert follows.next() == Request(False, "", kubernetes_watch.PAUSE_MS)
+    assert follows.next() == WatchRequest(False, "", kubernetes_watch.PAUSE_MS)
     assert follows.seen == SetSeen(3, "u", 1), "what is known stays"
     assert not follows.problem
 
@@ -65,7 +65,7 @@ def test_after_failures_it_waits_longer_and_longer_and_no_longer_than_that() -> 
     assert waits[:4] == [500, 1000, 2000, 4000]
     assert waits[-1] == kubernetes_watch.LONGEST_WAIT_MS
     follows.listed(listed(item(3)))
-    assert follows.next() == Request(True, "7", 0)
+    assert follows.next() == WatchRequest(True, "7", 0)
 
 
 def test_after_an_error_in_a_watch_it_waits_and_lists_though_the_watch_then_ends_in_order() -> None:

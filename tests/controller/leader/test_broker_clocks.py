@@ -3,7 +3,6 @@
 import pytest
 
 from tank_controller.leader.broker_clocks import Bounds, BrokerClocks, majorities
-from tank_protos.feature_levels import CLOCKS_COMPARED
 from tank_protos.generated import control_pb2 as pb
 from tests.controller.cluster_for_tests import Cluster
 
@@ -16,9 +15,8 @@ WALL_MS = 1_800_000_000_000
 class Compared:
     """Brokers with clocks, and a leading controller that hears of them each second."""
 
-    def __init__(self, *brokers: int, level: int = CLOCKS_COMPARED) -> None:
+    def __init__(self, *brokers: int) -> None:
         self.cluster = Cluster(*brokers)
-        self.raise_to(level)
         self.clocks = BrokerClocks(SKEW_MS, TIMEOUT_MS)
         self.clocks.begin_term()
         self.now_ms = STARTED_MS
@@ -26,13 +24,6 @@ class Compared:
         self.own_ahead_ms = 0
         self.under_way_ms = 10
         self.silent: set[int] = set()
-
-    def raise_to(self, level: int) -> None:
-        """The feature level."""
-        state = self.cluster.state
-        while state.feature_level < level:
-            higher = pb.RaiseLevel(level=state.feature_level + 1, seen_index=state.index)
-            self.cluster.do(pb.Command(raise_level=higher))
 
     def go_on(self, seconds: int = 10) -> None:
         """Heartbeats come, each of which was under way for so long, and the state does what is proposed."""
@@ -116,7 +107,7 @@ def test_where_no_majority_agrees_all_may_lead_and_it_is_said(caplog: pytest.Log
     assert compared.clocks.disagree
     assert "no majority agrees" in caplog.text
     answer = pb.OverviewAnswer()
-    compared.clocks.tell(answer)
+    compared.clocks.report(answer)
     assert answer.clocks_disagree
 
 
@@ -152,14 +143,6 @@ def test_a_broker_that_is_silent_is_not_counted() -> None:
     compared.silent.add(3)
     compared.go_on(10)
     assert set(compared.clocks.ahead_ms) == {1, 2}
-
-
-def test_below_the_feature_level_nothing_is_proposed() -> None:
-    compared = Compared(1, 2, 3, level=CLOCKS_COMPARED - 1)
-    compared.ahead_ms[2] = 60_000
-    compared.go_on(20)
-    assert not compared.off
-    assert compared.clocks.ahead_ms[2] > 50_000
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,7 @@ import pytest
 
 from tank_controller.leader import checks
 from tank_controller.leader.broker_rooms import BrokerRooms
-from tank_controller.leader.raising import Raising
 from tank_protos.error_codes import ErrorCode
-from tank_protos.feature_levels import ROOM_COMPARED
 from tank_protos.generated import control_pb2 as pb
 from tests.controller.cluster_for_tests import Cluster
 from tests.controller.commands_for_tests import create
@@ -19,12 +17,8 @@ from tests.controller.office import Broker, Office
 class Heard:
     """Brokers, and a leading controller that hears of their volumes."""
 
-    def __init__(self, *brokers: int, level: int = ROOM_COMPARED) -> None:
+    def __init__(self, *brokers: int) -> None:
         self.cluster = Cluster(*brokers)
-        state = self.cluster.state
-        while state.feature_level < level:
-            higher = pb.RaiseLevel(level=state.feature_level + 1, seen_index=state.index)
-            self.cluster.do(pb.Command(raise_level=higher))
         self.rooms = BrokerRooms()
 
     def says(self, broker_id: int, room: pb.VolumeRoom, epoch: int = 0) -> int:
@@ -59,7 +53,6 @@ def test_an_older_process_of_a_broker_and_an_older_cluster_say_nothing() -> None
     heard.cluster.up(2)
     assert heard.says(2, pb.ROOM_NONE, old) == 0
     assert heard.says(7, pb.ROOM_NONE, 1) == 0
-    assert Heard(1, 2, level=ROOM_COMPARED - 1).says(2, pb.ROOM_NONE) == 0
 
 
 def test_a_new_leader_begins_with_nothing() -> None:
@@ -153,15 +146,15 @@ def test_a_full_broker_takes_nothing_of_one_that_is_to_be_drained() -> None:
     found = pb.OverviewAnswer(brokers=[load(1), load(2), load(3, no_room=True)], widest=2)
     assert checks.drain_problem(found, 3) == ""
     assert checks.drain_problem(found, 1) == (
-        "There are topics of 2 replicas, and only 2 brokers that live and stay without broker 1, of which 1 "
-        "without room: start another one first."
+        "There are topics with 2 replicas, and only 2 brokers that live and stay without broker 1, of which "
+        "1 without room: start another one first."
     )
 
 
 @pytest.fixture
 def office(tmp_path: Path) -> Office:
-    office = Office(tmp_path, Raising(max_level=ROOM_COMPARED))
-    office.until(lambda: office.desk.leads and office.state.peer_key)
+    office = Office(tmp_path)
+    office.until(lambda: office.brokers.leads and office.state.peer_key)
     return office
 
 
@@ -171,12 +164,6 @@ def test_the_desk_hears_it_by_heartbeats(office: Office) -> None:
         broker.say(pb.BrokerUp(heartbeat=heartbeat))
 
     first = office.broker(1)
-
-    def raised() -> bool:
-        first.beat()
-        return office.state.feature_level == ROOM_COMPARED
-
-    office.until(raised)
     beat(first, pb.ROOM_NONE)
     office.until(lambda: office.state.brokers[1].no_room)
     beat(first, pb.ROOM_ENOUGH)

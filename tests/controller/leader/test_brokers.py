@@ -4,13 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from tank_controller.leader import streams
-from tank_controller.leader.brokers import STALLED_MS
+from tank_controller.leader import deltas
+from tank_controller.leader.leadership import STALLED_MS
 from tank_controller.leader.liveness import Loss
 from tank_controller.limits import SESSION_TIMEOUT_MS
 from tank_controller.raft.messages import NodeId
 from tank_controller.state.outcome import Rejected
 from tank_protos.error_codes import ErrorCode
+from tank_protos.feature_levels import OWN
 from tank_protos.generated import control_pb2 as pb
 from tests.controller.commands_for_tests import create
 from tests.controller.office import TICK_MS, Broker, Office
@@ -19,7 +20,7 @@ from tests.controller.office import TICK_MS, Broker, Office
 @pytest.fixture
 def office(tmp_path: Path) -> Office:
     office = Office(tmp_path)
-    office.until(lambda: office.desk.leads and office.state.peer_key)
+    office.until(lambda: office.brokers.leads and office.state.peer_key)
     return office
 
 
@@ -39,7 +40,7 @@ def test_a_broker_is_told_its_epoch_and_the_whole_state_and_then_every_delta(off
 def test_a_broker_that_comes_back_gets_what_it_lacks_and_the_far_behind_everything(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streams, "HISTORY_DELTAS", 3)
+    monkeypatch.setattr(deltas, "HISTORY_DELTAS", 3)
     first = office.broker(1)
     seen = first.line.index
     first.propose(create("t"))
@@ -66,7 +67,7 @@ def test_a_new_stream_ends_the_old_one_and_what_is_unread_in_it(office: Office) 
     new.propose(create("t"))
     new.outcome()
     assert office.state.topic("late") is None
-    office.desk.closed(old.stream)
+    office.brokers.closed(old.stream)
     office.pass_ms(SESSION_TIMEOUT_MS // 2)
     new.beat()
     assert not office.state.brokers[1].fenced, "the old stream's end is nobody's end"
@@ -84,7 +85,7 @@ def test_a_second_process_of_a_broker_is_refused_while_the_first_lives(office: O
     for _ in range(3 * SESSION_TIMEOUT_MS // 1000):
         second = office.stream(1, incarnation=b"j" * 16)
         assert "another process is broker 1 at h:1, and lives: stop one of the two" in refused(second)
-        office.desk.closed(second.stream)
+        office.brokers.closed(second.stream)
         office.pass_ms(1000)
         first.beat()
     assert not first.line.ended
@@ -94,7 +95,7 @@ def test_a_second_process_of_a_broker_is_refused_while_the_first_lives(office: O
 
 def test_the_next_process_of_a_broker_that_was_killed_is_taken_at_once(office: Office) -> None:
     first = office.broker(1)
-    office.desk.closed(first.stream)
+    office.brokers.closed(first.stream)
     began = office.clock.monotonic_ms()
     second = office.stream(1, incarnation=b"j" * 16)
     office.until(lambda: second.line.all("registered"))
@@ -128,14 +129,14 @@ def test_a_broker_is_fenced_until_it_has_seen_its_registration(office: Office) -
 
 def test_a_broken_stream_is_fenced_soon_and_a_silent_one_after_its_timeout(office: Office) -> None:
     first, second = office.broker(1), office.broker(2)
-    office.desk.closed(first.stream)
+    office.brokers.closed(first.stream)
     began = office.clock.monotonic_ms()
     office.until(lambda: office.state.brokers[1].fenced)
     assert office.clock.monotonic_ms() - began < 1000
     assert not office.state.brokers[2].fenced
     office.until(lambda: office.state.brokers[2].fenced)
     assert office.clock.monotonic_ms() - began >= SESSION_TIMEOUT_MS - 1000
-    assert office.desk.fences == {Loss.STREAM_BROKE: 1, Loss.SILENT: 1}
+    assert office.brokers.leadership.fences == {Loss.STREAM_BROKE: 1, Loss.SILENT: 1}
     second.beat()
     office.until(lambda: not office.state.brokers[2].fenced)
 
@@ -151,12 +152,12 @@ def test_a_controller_that_was_held_up_judges_nobody_by_that_time(office: Office
 def test_who_does_not_lead_names_who_does_and_ends_all_streams(office: Office) -> None:
     broker = office.broker(1)
     office.driven.driver.raft.become_follower(1 << 20, NodeId(2, b"another"))
-    office.desk.tick()
+    office.brokers.tick()
     assert broker.line.sent[-1].not_leader.leader == "leader:1"
     assert broker.line.ended
     other = office.stream(2)
     assert [m.WhichOneof("message") for m in other.line.sent] == ["not_leader"]
-    assert not office.desk.leads
+    assert not office.brokers.leads
 
 
 def test_another_clusters_broker_and_a_senseless_registration_are_refused(office: Office) -> None:
@@ -166,7 +167,7 @@ def test_another_clusters_broker_and_a_senseless_registration_are_refused(office
     nobody = office.stream(1, incarnation=b"short")
     office.until(lambda: nobody.line.ended)
     assert "incarnation" in nobody.line.sent[0].refused.message
-    assert office.desk.streams == {}
+    assert office.brokers.streams == {}
 
 
 def test_nothing_counts_before_the_registration_and_no_command_that_is_the_controllers_own(
@@ -190,7 +191,7 @@ def test_validation_changes_nothing_and_too_much_is_refused(
     proposal = pb.BrokerProposal(request_id=7, command=create("t"), validate_only=True)
     broker.say(pb.BrokerUp(proposal=proposal))
     assert (broker.outcome(7).error, office.state.topic("t")) == (0, None)
-    monkeypatch.setattr("tank_controller.leader.brokers.MAX_WAITING_PROPOSALS", 1)
+    monkeypatch.setattr("tank_controller.leader.requests.MAX_WAITING_PROPOSALS", 1)
     broker.propose(create("a"), 8)
     broker.propose(create("b"), 9)
     broker.say(pb.BrokerUp(query=pb.BrokerQuery(request_id=10, groups=pb.GroupsQuery())))
@@ -235,6 +236,34 @@ def test_a_broker_that_shuts_down_may_stop_when_others_lead(office: Office) -> N
     assert topic is not None
     assert {partition.leader for partition in topic.partitions} == {2}
     assert not second.line.all("may_stop")
+
+
+def test_a_broker_may_move_replicas_and_leaders_for_administrators(office: Office) -> None:
+    first, second = office.broker(1), office.broker(2)
+    first.propose(create("t", 1, 1))
+    topic_id = first.outcome().topic_id
+    (partition,) = office.state.topics[topic_id].partitions
+    (here,) = partition.replicas
+    to = pb.Placed(topic_id=topic_id, replicas=[3 - here])
+    first.propose(pb.Command(reassign=pb.Reassign(partitions=[to])), 2)
+    assert first.outcome(2).results == [ErrorCode.NONE]
+    assert list(partition.adding) == [3 - here]
+    ref = pb.PartitionRef(topic_id=topic_id)
+    second.propose(pb.Command(cancel_reassign=pb.CancelReassign(partitions=[ref])), 3)
+    assert second.outcome(3).results == [ErrorCode.NONE]
+    assert (list(partition.replicas), list(partition.adding)) == ([here], [])
+    second.propose(pb.Command(elect_leader=pb.ElectLeader(partitions=[ref])), 4)
+    assert second.outcome(4).results == [ErrorCode.NONE]
+
+
+def test_an_unclean_election_that_a_broker_asks_for_goes_by_the_ends_of_logs(office: Office) -> None:
+    broker = office.broker(1)
+    refs = [pb.PartitionRef(topic_id=5, partition=number) for number in (0, 1)]
+    several = pb.ElectLeader(kind=pb.ElectLeader.UNCLEAN, partitions=refs)
+    broker.propose(pb.Command(elect_leader=several), 1)
+    outcome = broker.outcome(1)
+    assert outcome.error == ErrorCode.INVALID_REQUEST
+    assert "one by one" in outcome.message
 
 
 def test_before_a_lossy_election_brokers_are_asked_and_answers_carry_the_questions_number(
@@ -296,7 +325,13 @@ def test_a_broker_at_an_address_that_another_has_comes_back_when_that_one_is_fen
     before = office.broker(1)
     endpoints = [pb.Endpoint(name="tank", host="h", port=1)]
     register = pb.RegisterBroker(
-        broker_id=2, incarnation=b"j" * 16, disk_uuid=b"e" * 16, endpoints=endpoints, replicates=True
+        broker_id=2,
+        incarnation=b"j" * 16,
+        disk_uuid=b"e" * 16,
+        endpoints=endpoints,
+        replicates=True,
+        min_level=OWN.lowest,
+        max_level=OWN.highest,
     )
 
     def come() -> Broker:
@@ -308,7 +343,7 @@ def test_a_broker_at_an_address_that_another_has_comes_back_when_that_one_is_fen
     (refused,) = come().line.sent
     assert refused.refused.passing
     assert "wait until it is fenced" in refused.refused.message
-    office.desk.closed(before.stream)
+    office.brokers.closed(before.stream)
     office.until(lambda: office.state.brokers[1].fenced)
     assert come().line.all("registered")
 
@@ -330,4 +365,4 @@ def test_a_state_that_was_restored_ends_all_streams(office: Office) -> None:
     office.driven.machine.restore(office.state.snapshot())
     assert broker.line.sent[-1].WhichOneof("message") == "not_leader"
     assert broker.line.ended
-    assert office.desk.streams == {}
+    assert office.brokers.streams == {}

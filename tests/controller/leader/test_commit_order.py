@@ -18,7 +18,7 @@ class Group:
 
     def __init__(self, folder: Path) -> None:
         self.office = Office(folder)
-        self.office.until(lambda: self.office.desk.leads and self.office.state.peer_key)
+        self.office.until(lambda: self.office.brokers.leads and self.office.state.peer_key)
         self.first, self.second = self.office.broker(1), self.office.broker(2)
         self.first.propose(create("t", 2))
         self.topic_id = self.first.outcome().topic_id
@@ -127,7 +127,7 @@ def test_more_positions_than_a_command_may_have_leave_no_trace(
 def test_a_stream_that_has_ended_is_not_kept_with_all_that_it_has_not_sent(group: Group) -> None:
     group.keep(group.second, 8, seen=group.office.state.index)
     line = weakref.ref(group.second.line)
-    group.office.desk.closed(group.second.stream)
+    group.office.brokers.closed(group.second.stream)
     del group.second
     gc.collect()
     assert line() is None

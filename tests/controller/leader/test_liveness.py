@@ -1,7 +1,7 @@
 """Which brokers live: silence, broken streams, new leaders."""
 
 from tank_controller import limits
-from tank_controller.leader.liveness import BrokerSessions, Loss
+from tank_controller.leader.liveness import BrokerLiveness, Loss
 from tank_protos.generated import control_pb2 as pb
 from tests.controller.cluster_for_tests import Cluster
 
@@ -15,7 +15,7 @@ class Watched:
 
     def __init__(self, *brokers: int) -> None:
         self.cluster = Cluster(*brokers)
-        self.sessions = BrokerSessions(TIMEOUT_MS, GRACE_MS)
+        self.sessions = BrokerLiveness(TIMEOUT_MS, GRACE_MS)
         self.sessions.lead(0)
 
     def connect(self, broker_id: int, now_ms: int = 0) -> None:

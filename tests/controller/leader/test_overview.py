@@ -154,13 +154,13 @@ def test_loads_are_even_until_something_moves_and_looked_at_again_when_asked() -
 
     def after(seconds: int) -> None:
         governed.run(seconds)
-        told.append(governed.duties.balanced)
+        told.append(governed.tasks.balanced)
 
     after(30)
     cluster.up(4)
     after(1)
     after(60)
-    governed.duties.balance()
+    governed.tasks.balance()
     after(0)
     after(2)
     assert told == [True, False, True, False, True]

@@ -7,12 +7,12 @@ import pytest
 
 from tank_controller import limits
 from tank_controller.leader.proposals import PRODUCER_USE_NOTED_MS, Proposals
-from tank_controller.state.outcome import Outcome, Rejected
+from tank_controller.state.outcome import CommandOutcome, Rejected
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
 from tests.controller.commands_for_tests import alter, commit, create, init_producer, register
-from tests.controller.raft.test_driver import Driven
 from tests.controller.raft_node.failing_files import FailingFiles
+from tests.support.controllers.driven import Driven
 
 
 class Asked:
@@ -22,7 +22,7 @@ class Asked:
         self.files = FailingFiles()
         self.driven = Driven(folder, self.files).lead()
         self.proposals = Proposals(self.driven.driver, self.driven.machine)
-        self.outcomes: list[Outcome] = []
+        self.outcomes: list[CommandOutcome] = []
         self.deltas: list[pb.Delta] = []
         self.driven.machine.on_delta = self.deltas.append
         assert self.ask(register()) is ErrorCode.NONE
@@ -46,7 +46,7 @@ class Asked:
         return self.driven.driver.raft.log.last_index
 
 
-def error(outcome: Outcome) -> ErrorCode:
+def error(outcome: CommandOutcome) -> ErrorCode:
     return ErrorCode.NONE if outcome.rejection is None else outcome.rejection.error
 
 
@@ -147,7 +147,7 @@ def test_a_judgement_changes_nothing(asked: Asked) -> None:
 def test_an_asker_that_fails_keeps_nobody_from_his_answer(
     asked: Asked, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail(outcome: Outcome) -> None:
+    def fail(outcome: CommandOutcome) -> None:
         raise RuntimeError("asker")
 
     asked.outcomes.clear()

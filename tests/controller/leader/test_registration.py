@@ -6,6 +6,7 @@ from tank_controller import limits
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
 from tests.controller.cluster_for_tests import Cluster
+from tests.support.controllers.eligible import both_eligible
 
 # --- a new process ---
 
@@ -89,17 +90,6 @@ def test_a_process_of_before_can_not_be_fenced_or_unfenced_any_more() -> None:
 
 
 # --- what a replica may claim ---
-
-
-def both_eligible(cluster: Cluster, flush: str = "") -> int:
-    """A topic of rf 2, both replicas needed, both fenced with all that was acknowledged."""
-    if flush:
-        t = cluster.topic(factor=2, min__insync__replicas="2", flush=flush)
-    else:
-        t = cluster.topic(factor=2, min__insync__replicas="2")
-    cluster.fence(2, 1)
-    assert cluster.partition(t).eligible == (1, 2)
-    return t
 
 
 def test_an_emptied_disk_is_impaired_everywhere_and_elected_nowhere() -> None:

@@ -4,21 +4,11 @@ import pytest
 
 from tank_controller import limits
 from tank_controller.leader import scaling
-from tank_controller.leader.scaling import Pod, Reason, Scaling, Standing
+from tank_controller.leader.scaling import Pod, Reason, Scaling, ScalingState
 from tank_protos.generated import control_pb2 as pb
 from tests.controller.cluster_for_tests import Cluster
 from tests.controller.governed import STEP_MS, Governed
-
-
-def governed(brokers: int, *, partitions: int = 12, factor: int = 3) -> Governed:
-    cluster = Cluster(*range(1, brokers + 1))
-    cluster.topic(partitions=partitions, factor=factor)
-    found = Governed(cluster)
-    found.scaling.wanted = brokers
-    found.rest()
-    found.run(scaling.YOUNG_MS // 1000 + 1)
-    found.scaling.news.clear()
-    return found
+from tests.support.controllers.governed import governed
 
 
 def told(scaling: Scaling) -> list[tuple[Reason, str]]:
@@ -27,7 +17,7 @@ def told(scaling: Scaling) -> list[tuple[Reason, str]]:
     return found
 
 
-def leave(world: Governed, broker_id: int, pod: Pod | None = None) -> scaling.Verdict:
+def leave(world: Governed, broker_id: int, pod: Pod | None = None) -> scaling.StopDecision:
     return world.scaling.judge(world.cluster.state, broker_id, pod, world.now_ms)
 
 
@@ -77,7 +67,7 @@ def test_what_would_leave_too_few_is_refused_and_said_and_keeps_what_it_holds() 
     before = world.held()
     world.scaling.wanted = 2
     world.rest()
-    assert world.scaling.standings(world.cluster.state) == {3: Standing.REFUSED}
+    assert world.scaling.standings(world.cluster.state) == {3: ScalingState.REFUSED}
     assert world.held() == before
     text = (
         "Broker 3 can't leave the cluster: a topic has replication factor 3, and fewer brokers would be "
@@ -136,7 +126,7 @@ def test_of_several_as_many_leave_as_can_and_the_others_take_their_replicas_firs
     world.scaling.wanted = 2
     world.step()
     standings = world.scaling.standings(world.cluster.state)
-    assert standings == {5: Standing.LEAVES, 4: Standing.LEAVES, 3: Standing.REFUSED}
+    assert standings == {5: ScalingState.LEAVES, 4: ScalingState.LEAVES, 3: ScalingState.REFUSED}
     verdict = leave(world, 3)
     assert not verdict.may_stop
     assert verdict.text == "Broker 3 takes replicas of brokers 4, 5, and waits until they are there."
@@ -148,11 +138,11 @@ def test_of_several_as_many_leave_as_can_and_the_others_take_their_replicas_firs
 def test_the_widest_topic_says_how_many_are_needed_and_without_topics_one_is() -> None:
     world = Governed(Cluster(1, 2, 3))
     world.scaling.wanted = 1
-    assert set(world.scaling.standings(world.cluster.state).values()) == {Standing.LEAVES}
+    assert set(world.scaling.standings(world.cluster.state).values()) == {ScalingState.LEAVES}
     world.cluster.topic("two", factor=2)
-    assert world.scaling.standings(world.cluster.state) == {3: Standing.LEAVES, 2: Standing.REFUSED}
+    assert world.scaling.standings(world.cluster.state) == {3: ScalingState.LEAVES, 2: ScalingState.REFUSED}
     world.cluster.topic("three", factor=3)
-    assert world.scaling.standings(world.cluster.state) == {3: Standing.REFUSED, 2: Standing.REFUSED}
+    assert world.scaling.standings(world.cluster.state) == {3: ScalingState.REFUSED, 2: ScalingState.REFUSED}
 
 
 def test_zero_stops_all_and_says_nothing_of_who_belongs_to_the_cluster() -> None:
@@ -203,7 +193,7 @@ def test_one_that_stopped_with_the_only_replica_of_something_stays_a_member_and_
     assert 2 in world.cluster.state.brokers
     reason, text = told(world.scaling)[-1]
     assert reason is Reason.DATA_LEFT
-    assert "with 1 partitions that nobody else has in sync" in text
+    assert "with 1 partitions that no other broker has in sync" in text
     world.scaling.wanted = 2
     world.cluster.up(2)
     world.rest()
@@ -232,7 +222,7 @@ def test_what_a_person_drains_is_left_alone_and_does_not_count_among_those_that_
     assert world.cluster.state.brokers[1].draining, "five are wanted, and it is one of them"
     world.scaling.wanted = 3
     world.step()
-    assert world.scaling.standings(world.cluster.state) == {5: Standing.LEAVES, 4: Standing.REFUSED}
+    assert world.scaling.standings(world.cluster.state) == {5: ScalingState.LEAVES, 4: ScalingState.REFUSED}
 
 
 def test_one_that_a_person_had_drained_before_is_removed_when_it_is_not_wanted_any_more() -> None:

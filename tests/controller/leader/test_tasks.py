@@ -3,7 +3,7 @@
 import pytest
 
 from tank_controller import limits
-from tank_controller.leader.tasks import Duties
+from tank_controller.leader.tasks import LeaderTasks
 from tank_controller.state.elections import Elections
 from tank_protos.generated import control_pb2 as pb
 from tests.controller.cluster_for_tests import Cluster
@@ -71,25 +71,25 @@ def test_a_broker_that_shuts_down_hands_over_what_others_can_lead_later() -> Non
     cluster.set_in_sync(t, leader)
     cluster.set_broker(leader, shutting_down=True)
     governed = Governed(cluster)
-    assert not governed.duties.may_stop(cluster.state, leader), "the other may catch up"
+    assert not governed.tasks.may_stop(cluster.state, leader), "the other may catch up"
     governed.run(2)
     assert cluster.partition(t).leader != leader
-    assert governed.duties.may_stop(cluster.state, leader)
+    assert governed.tasks.may_stop(cluster.state, leader)
 
 
 def test_a_broker_that_shuts_down_does_not_wait_for_what_nobody_else_can_lead() -> None:
     cluster = Cluster(1, 2, 3)
     cluster.topic(factor=1, partitions=3)
-    duties = Duties()
+    tasks = LeaderTasks()
     cluster.set_broker(1, shutting_down=True)
-    assert duties.may_stop(cluster.state, 1)
+    assert tasks.may_stop(cluster.state, 1)
     t = cluster.topic("u", factor=2)
     leader, other = cluster.partition(t).replicas
     cluster.set_in_sync(t, leader)
     cluster.set_broker(leader, shutting_down=True)
-    assert not duties.may_stop(cluster.state, leader)
+    assert not tasks.may_stop(cluster.state, leader)
     cluster.fence(other)
-    assert duties.may_stop(cluster.state, leader), "the other is not there"
+    assert tasks.may_stop(cluster.state, leader), "the other is not there"
 
 
 # --- balance ---
@@ -215,8 +215,8 @@ def test_what_a_broker_that_leaves_yet_leads_is_looked_at_in_bounded_steps(
     governed = Governed(cluster)
     for _ in range(10):
         looks.clear()
-        governed.duties.tick(cluster.state, governed.now_ms)
-        governed.now_ms += limits.DUTIES_EVERY_MS
+        governed.tasks.tick(cluster.state, governed.now_ms)
+        governed.now_ms += limits.LEADER_TASKS_EVERY_MS
         assert 0 < len(looks) <= 3
     governed.run(10)
     assert cluster.partition(t).leader == 2, "those behind have their turn"
@@ -318,14 +318,14 @@ def test_loads_are_not_even_while_partitions_that_nobody_looked_at_could_even_th
     cluster.up(3)
     governed = Governed(cluster, replicate=False)
     governed.run(20)
-    assert not governed.duties.balanced, "nothing can move, but not everything was looked at"
+    assert not governed.tasks.balanced, "nothing can move, but not everything was looked at"
     for number in (10, 11):
         cluster.set_in_sync(t, 1, 2, number=number)
     governed.run(20)
     assert governed.kinds["reassign"] > 0, "those behind have their turn"
     governed = Governed(cluster)
     governed.run(60)
-    assert governed.duties.balanced
+    assert governed.tasks.balanced
     assert spread_of(governed.held()) <= 2
 
 

@@ -5,7 +5,7 @@ import pytest
 from tank_protos.generated import control_pb2 as pb
 from tests.controller.cluster_for_tests import Cluster
 from tests.controller.commands_for_tests import alter
-from tests.controller.leader.test_registration import both_eligible
+from tests.support.controllers.eligible import both_eligible
 
 
 def test_an_unsure_tail_counts_where_acknowledged_messages_may_have_been_in_memory_alone() -> None:

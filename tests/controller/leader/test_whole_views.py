@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 
 from tank_controller import limits
-from tank_controller.leader import streams
+from tank_controller.leader import deltas
 from tank_controller.state import machine
 from tank_controller.state.codec import topic_message
-from tank_node.cluster.session import ControllerSession, Registration
+from tank_node.cluster.registration import Registration
+from tank_node.cluster.stream import ControllerStream
 from tank_protos.generated import control_pb2 as pb
 from tests.controller.commands_for_tests import create
 from tests.controller.office import TICK_MS, Broker, Office
@@ -20,7 +21,7 @@ PARTITIONS = 12
 def first(tmp_path: Path) -> Broker:
     """One that follows, and proposes."""
     office = Office(tmp_path)
-    office.until(lambda: office.desk.leads and office.state.peer_key)
+    office.until(lambda: office.brokers.leads and office.state.peer_key)
     return office.broker(1)
 
 
@@ -36,10 +37,10 @@ def large(first: Broker, monkeypatch: pytest.MonkeyPatch) -> Office:
     return office
 
 
-def heard(office: Office, broker: Broker) -> ControllerSession:
+def heard(office: Office, broker: Broker) -> ControllerStream:
     """A broker's session that was sent all this."""
     registration = Registration(b"i" * 16, bytes([broker.broker_id]) * 16, True, "h", broker.broker_id)
-    session = ControllerSession("", broker.broker_id, ["x:1"], registration, office.clock, lambda below: 0)
+    session = ControllerStream("", broker.broker_id, ["x:1"], registration, office.clock, lambda below: 0)
     end = _Nowhere()
     session.opened(end)
     for message in broker.line.sent:
@@ -133,7 +134,7 @@ def test_parts_are_of_whole_topics(large: Office, monkeypatch: pytest.MonkeyPatc
 def test_who_comes_in_the_middle_is_served_next_and_who_has_gone_holds_nobody_up(large: Office) -> None:
     second = registered(large, 2)
     third, fourth = registered(large, 3), registered(large, 4)
-    large.desk.closed(third.stream)
+    large.brokers.closed(third.stream)
     large.until(lambda: is_whole(second))
     assert not is_whole(fourth)
     large.until(lambda: is_whole(fourth))
@@ -141,19 +142,19 @@ def test_who_comes_in_the_middle_is_served_next_and_who_has_gone_holds_nobody_up
     assert_all_is_seen(large, second)
     assert_all_is_seen(large, fourth)
     fifth = registered(large, 5)
-    large.desk.closed(fifth.stream)
+    large.brokers.closed(fifth.stream)
     sixth = registered(large, 6)
     began = large.clock.monotonic_ms()
     large.until(lambda: is_whole(sixth))
     pieces = len(topics_of(large)) * PARTITIONS // 3
     assert large.clock.monotonic_ms() - began < 1.5 * pieces * TICK_MS, "it need not wait for the other's"
-    assert large.state._images == [], "nothing is kept for one that has gone"
+    assert large.state.images == [], "nothing is kept for one that has gone"
 
 
 def test_a_broker_that_much_came_for_meanwhile_comes_again(
     large: Office, first: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streams, "HISTORY_DELTAS", 1)
+    monkeypatch.setattr(deltas, "HISTORY_DELTAS", 1)
     second = registered(large, 2)
     for number in range(3):
         first.propose(create(f"more{number}"), number)
@@ -168,9 +169,9 @@ def test_a_leader_that_falls_brings_nothing_more(large: Office) -> None:
     second = registered(large, 2)
     raft = large.driven.driver.raft
     raft.become_follower(raft.term + 1, None)
-    large.desk.tick()
+    large.brokers.tick()
     sent = len(second.line.sent)
-    large.desk.tick()
+    large.brokers.tick()
     assert second.line.ended
     assert len(second.line.sent) == sent
-    assert large.state._images == []
+    assert large.state.images == []

@@ -17,19 +17,19 @@ import dataclasses
 import shlex
 
 from tank_controller.raft.errors import ProposalRefusedError
-from tank_controller.raft.membership import Change, ChangeKind
+from tank_controller.raft.membership import Change, MembershipChangeKind
 from tank_controller.raft.messages import (
     Append,
     AppendAnswer,
     Body,
     EndAnswer,
     EndRequest,
-    Entry,
     EntryKind,
     Heartbeat,
     HeartbeatAnswer,
-    Message,
+    LogEntry,
     NodeId,
+    RaftMessage,
     ReadAnswer,
     ReadRequest,
     SnapshotAnswer,
@@ -39,7 +39,7 @@ from tank_controller.raft.messages import (
     VoteRequest,
 )
 from tank_controller.raft.settings import Settings
-from tank_controller.raft.state import Role
+from tank_controller.raft.state import RaftRole
 from tests.controller.raft.world import World
 
 
@@ -93,7 +93,7 @@ class Scenario:
         raft.votes = {}
         for _ in range(2 * self.world.settings.election_ticks):
             self.world.tick(ordinal)
-            if raft.votes or raft.role is Role.LEADER:
+            if raft.votes or raft.role is RaftRole.LEADER:
                 return
         self.shown.append(f"{ordinal} doesn't campaign")
 
@@ -107,7 +107,7 @@ class Scenario:
 
     def on_patience(self, words: list[str]) -> None:
         for node in self.world.running():
-            if node.raft.role is not Role.LEADER:
+            if node.raft.role is not RaftRole.LEADER:
                 node.raft.election_elapsed = self.world.settings.election_ticks
 
     def on_deliver(self, words: list[str]) -> None:
@@ -167,7 +167,7 @@ class Scenario:
         )
 
     def on_change(self, words: list[str]) -> None:
-        kind = ChangeKind(" ".join(words[1:-1]).removesuffix(" old"))
+        kind = MembershipChangeKind(" ".join(words[1:-1]).removesuffix(" old"))
         node = self.world.nodes.get(int(words[-1]))
         own = node.own if node else self.world.new_id(int(words[-1]))
         if words[-2] == "old":
@@ -246,7 +246,7 @@ def _ends(words: list[str]) -> tuple[int, int] | None:
     return (int(words[0]), int(words[2])) if len(words) == 3 else None
 
 
-def _between(message: Message) -> tuple[int, int]:
+def _between(message: RaftMessage) -> tuple[int, int]:
     return message.sender.ordinal, message.target.ordinal
 
 
@@ -254,14 +254,14 @@ def _nodes(nodes: tuple[NodeId, ...]) -> str:
     return " ".join(map(str, nodes)) or "none"
 
 
-def _entry(entry: Entry) -> str:
+def _entry(entry: LogEntry) -> str:
     shown = {EntryKind.NO_OP: "no-op", EntryKind.CONFIGURATION: "members"}.get(
         entry.kind, entry.data.decode()
     )
     return f"{entry.index}@{entry.term}:{shown}"
 
 
-def text_of(message: Message) -> str:
+def text_of(message: RaftMessage) -> str:
     """A message in one line."""
     return f"{message.sender.ordinal} to {message.target.ordinal}, term {message.term}: {_body(message.body)}"
 

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from tank_controller.raft.messages import Configuration, Entry, EntryKind, HardState, NodeId, Snapshot
+from tank_controller.raft.messages import Configuration, EntryKind, HardState, LogEntry, NodeId, Snapshot
 from tank_controller.raft.snapshots import make
 from tank_controller.raft_node.replay import (
-    Stored,
+    StoredRaft,
 )
 from tank_controller.raft_node.storage import RaftStorage
 from tests.controller.raft.fault_files import FaultFiles
@@ -16,11 +16,11 @@ FOLDER = Path("raft")
 SEGMENT = "00000000000000000001.raft"
 
 
-def entry(index: int, term: int = 1) -> Entry:
-    return Entry(index, term, EntryKind.COMMAND, b"%d of %d" % (index, term))
+def entry(index: int, term: int = 1) -> LogEntry:
+    return LogEntry(index, term, EntryKind.COMMAND, b"%d of %d" % (index, term))
 
 
-FOUNDING = Entry(1, 1, EntryKind.CONFIGURATION, MEMBERS.encode())
+FOUNDING = LogEntry(1, 1, EntryKind.CONFIGURATION, MEMBERS.encode())
 
 
 def snapshot(index: int, term: int = 1) -> Snapshot:
@@ -41,11 +41,11 @@ def begun(files: FaultFiles, segment_bytes: int = 1 << 20) -> RaftStorage:
     return opened
 
 
-def found(files: FaultFiles, segment_bytes: int = 1 << 20) -> Stored:
+def found(files: FaultFiles, segment_bytes: int = 1 << 20) -> StoredRaft:
     stored = storage(files, segment_bytes).open()
     assert stored is not None
     return stored
 
 
-def content(stored: Stored) -> tuple[HardState, list[Entry], int]:
+def content(stored: StoredRaft) -> tuple[HardState, list[LogEntry], int]:
     return stored.hard, stored.entries, stored.snapshot.meta.index if stored.snapshot else 0

@@ -6,14 +6,13 @@ from collections.abc import Callable
 import pytest
 
 from tank_controller.raft.birth import (
-    Answer,
     AskToBeAdded,
     Birth,
     BirthRefusedError,
-    Found,
     Founding,
-    Question,
-    member_answer,
+    IdentityAnswer,
+    IdentityQuestion,
+    StoreFounding,
 )
 from tank_controller.raft.core import Raft
 from tank_controller.raft.messages import Configuration, EntryKind, NodeId
@@ -34,12 +33,17 @@ def birth(ordinal: int, disk: bytes = b"a", ordinals: frozenset[int] = ALL) -> B
     return Birth(node(ordinal, disk), ordinals, counting(), lambda: "fresh")
 
 
+def a_members_answer(question: IdentityQuestion) -> IdentityAnswer:
+    """What controller 3 says, which belongs to a cluster."""
+    return IdentityAnswer(node(3), question.nonce, "old")
+
+
 def test_the_lowest_founds_when_all_say_to_one_question_that_they_are_empty() -> None:
     one, two, three = birth(1), birth(2), birth(3)
     question = one.ask()
     assert one.take(two.answer(question)) is None
     found = one.take(three.answer(question))
-    assert found == Found(Founding("fresh", Configuration((node(1), node(2), node(3)))))
+    assert found == StoreFounding(Founding("fresh", Configuration((node(1), node(2), node(3)))))
 
 
 def test_the_others_found_nothing_and_keep_what_they_are_given() -> None:
@@ -72,14 +76,14 @@ def test_an_emptied_controller_asks_to_be_added_and_founds_nothing() -> None:
     one, two = birth(1, b"new"), birth(2)
     question = one.ask()
     assert one.take(two.answer(question)) is None
-    assert one.take(member_answer(node(3), "old", question)) == AskToBeAdded("old")
+    assert one.take(a_members_answer(question)) == AskToBeAdded("old")
 
 
 def test_two_emptied_ones_of_three_are_no_new_cluster_either() -> None:
     one, two = birth(1, b"new"), birth(2, b"new")
     for asker, other in ((one, two), (two, one)):
         question = asker.ask()
-        assert asker.take(member_answer(node(3), "old", question)) == AskToBeAdded("old")
+        assert asker.take(a_members_answer(question)) == AskToBeAdded("old")
         assert asker.take(other.answer(question)) is None
         assert asker.alone() is None
 
@@ -88,8 +92,8 @@ def test_a_stranger_does_not_count() -> None:
     one, two = birth(1), birth(2)
     question = one.ask()
     assert one.take(two.answer(question)) is None
-    assert one.take(Answer(node(9), question.nonce)) is None
-    assert one.take(Answer(node(9), question.nonce, "elsewhere")) is None
+    assert one.take(IdentityAnswer(node(9), question.nonce)) is None
+    assert one.take(IdentityAnswer(node(9), question.nonce, "elsewhere")) is None
     assert one.alone() is None
 
 
@@ -120,6 +124,5 @@ def test_what_is_founded_makes_a_log_that_can_vote() -> None:
 
 
 def test_a_question_is_answered_under_its_own_nonce() -> None:
-    question = Question(node(1), 99)
-    assert birth(2).answer(question) == Answer(node(2), 99)
-    assert member_answer(node(2), "c", question) == Answer(node(2), 99, "c")
+    question = IdentityQuestion(node(1), 99)
+    assert birth(2).answer(question) == IdentityAnswer(node(2), 99)

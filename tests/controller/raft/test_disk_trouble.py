@@ -5,7 +5,7 @@ import pytest
 
 from tank_controller.raft.messages import NodeId
 from tank_controller.raft.settings import Settings
-from tank_controller.raft.state import Role
+from tank_controller.raft.state import RaftRole
 from tank_controller.raft_node.driver import HANGING_ELECTIONS
 from tank_controller.state.state import SnapshotError
 from tests.controller.raft.world import World
@@ -15,7 +15,7 @@ HANGS_TICKS = SETTINGS.election_ticks * HANGING_ELECTIONS
 
 
 def nobody_leads(world: World) -> bool:
-    return not any(node.raft.role is Role.LEADER for node in world.running())
+    return not any(node.raft.role is RaftRole.LEADER for node in world.running())
 
 
 def pass_time(world: World, ticks: int) -> None:
@@ -35,14 +35,14 @@ def led_by(ordinals: range, leader: int) -> World:
         if nobody_leads(world):
             world.tick(leader)
     pass_time(world, 2)
-    assert world.nodes[leader].raft.role is Role.LEADER
+    assert world.nodes[leader].raft.role is RaftRole.LEADER
     return world
 
 
 def leader_of(world: World) -> NodeId:
     """Of the highest term, as the others see it."""
     return max(
-        (node.raft for node in world.running() if node.raft.role is Role.LEADER),
+        (node.raft for node in world.running() if node.raft.role is RaftRole.LEADER),
         key=lambda raft: raft.term,
     ).own
 
@@ -102,7 +102,7 @@ def test_a_snapshot_that_cannot_be_read_ends_the_controller_instead_of_leaving_i
     late = world.nodes[3]
     assert late.driver is not None
     fatal: list[Exception] = []
-    monkeypatch.setattr(late.driver, "_on_fatal", fatal.append)
+    world.on_fatal = fatal.append
 
     def of_a_newer_version(data: bytes) -> None:
         raise SnapshotError("start the newer version that wrote it")

@@ -1,95 +1,26 @@
 """The driver on a real disk and the metadata's own state machine: a controller of one voter."""
 
-import queue
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from tank_controller.raft.birth import Birth
-from tank_controller.raft.core import Raft
 from tank_controller.raft.errors import OverloadedError
-from tank_controller.raft.membership import Change, ChangeKind
-from tank_controller.raft.messages import Heartbeat, Message, NodeId
-from tank_controller.raft.state import Role
-from tank_controller.raft_node.disk_thread import DiskThread
-from tank_controller.raft_node.driver import SNAPSHOT_AGAIN_TICKS, RaftDriver
-from tank_controller.raft_node.files import OsFiles
+from tank_controller.raft.membership import Change, MembershipChangeKind
+from tank_controller.raft.messages import Heartbeat, RaftMessage
+from tank_controller.raft.state import RaftRole
+from tank_controller.raft_node.driver import SNAPSHOT_AGAIN_TICKS, OutcomeUnknownError
 from tank_controller.raft_node.replay import StorageFailedError
-from tank_controller.raft_node.storage import RaftStorage
-from tank_controller.raft_node.waiting import OutcomeUnknownError
-from tank_controller.state.machine import Metadata, UnknownEntryError
-from tank_controller.state.outcome import Outcome
+from tank_controller.state.machine import UnknownEntryError
+from tank_controller.state.outcome import CommandOutcome
 from tank_protos.generated import control_pb2 as pb
 from tests.controller.commands_for_tests import alter, create, register
 from tests.controller.raft_node.failing_files import FailingFiles
+from tests.support.controllers.driven import Driven
 
 
-class Nowhere:
-    """A network without anybody else."""
-
-    def send(self, messages: Sequence[Message]) -> None:
-        assert not messages
-
-
-class Driven:
-    """A driver whose event loop is a queue that the test runs."""
-
-    def __init__(
-        self, folder: Path, files: OsFiles | None = None, snapshot_after_bytes: int = 1 << 20
-    ) -> None:
-        self.files = files or FailingFiles()
-        self.posted: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-        self.outcomes: list[Outcome | Exception] = []
-        self.fatal: list[Exception] = []
-        self.machine = Metadata()
-        storage = RaftStorage(folder, self.files, snapshot_after_bytes=snapshot_after_bytes)
-        stored = storage.open()
-        if stored is None:
-            own = NodeId(1, storage.disk)
-            found = Birth(own, frozenset({1}), lambda below: 0, lambda: "cluster").alone()
-            assert found is not None
-            storage.begin(found.founding.cluster_id, found.founding.hard_state, [found.founding.entry])
-            storage = RaftStorage(folder, self.files, snapshot_after_bytes=snapshot_after_bytes)
-            stored = storage.open()
-        assert stored is not None
-        self.storage = storage
-        self.own = NodeId(1, storage.disk)
-        raft = Raft(
-            self.own, stored.cluster_id, stored.hard, stored.snapshot, stored.entries, lambda below: 0,
-            base=stored.base,
-        )  # fmt: skip
-        self.driver = RaftDriver(
-            raft, storage, Nowhere(), self.machine, DiskThread(self.posted.put), self.fatal.append
-        )
-        self.driver.start()
-
-    def run_until(self, done: Callable[[], object]) -> None:
-        while not done():
-            self.posted.get(timeout=10)()
-
-    def lead(self) -> "Driven":
-        """Time passes until it leads and may be asked."""
-        while self.driver.raft.role is not Role.LEADER:
-            self.driver.tick()
-        self.run_until(lambda: self.driver.raft.own_term_committed)
-        return self
-
-    def propose(self, *proposed: pb.Command) -> list[Outcome | Exception]:
-        before = len(self.outcomes)
-        for command in proposed:
-            self.driver.propose(command.SerializeToString(), self.outcomes.append)
-        self.run_until(lambda: len(self.outcomes) == before + len(proposed))
-        return self.outcomes[before:]
-
-    def stop(self) -> None:
-        stopped: list[bool] = []
-        self.driver.stop(lambda: stopped.append(True))
-        self.run_until(lambda: stopped)
-
-
-def topic_ids(outcomes: list[Outcome | Exception]) -> list[int]:
-    return [outcome.topic_id for outcome in outcomes if isinstance(outcome, Outcome)]
+def topic_ids(outcomes: list[CommandOutcome | Exception]) -> list[int]:
+    return [outcome.topic_id for outcome in outcomes if isinstance(outcome, CommandOutcome)]
 
 
 def test_a_proposal_is_answered_with_its_outcome_and_is_there_after_a_restart(tmp_path: Path) -> None:
@@ -218,7 +149,7 @@ def test_a_failed_fsync_ends_the_controller_and_nobody_is_told_of_success(tmp_pa
     files.fail_sync = False
     assert isinstance(driven.propose(register())[0], OverloadedError), "nothing is tried again"
     driven.driver.tick()
-    driven.driver.receive(Message("cluster", driven.own, driven.own, 9, Heartbeat(0, 0)))
+    driven.driver.receive(RaftMessage("cluster", driven.own, driven.own, 9, Heartbeat(0, 0)))
     assert driven.driver.raft.term < 9
     assert len(driven.fatal) == 1
 
@@ -233,7 +164,8 @@ def test_on_a_full_disk_it_waits_and_goes_on_when_there_is_room(tmp_path: Path) 
     driven.driver.propose(create("t").SerializeToString(), driven.outcomes.append)
     assert "make room" in str(driven.outcomes.pop())
     driven.driver.tick()
-    driven.run_until(lambda: driven.driver._disk.waits_for_room)
+    driven.posted.get(timeout=10)()  # it has tried again, in vain
+    assert driven.driver.full
     files.room_bytes = None
     driven.driver.tick()
     driven.run_until(lambda: driven.driver.full is None and driven.driver.idle)
@@ -280,9 +212,9 @@ def test_it_stops_when_the_disk_is_full_at_last(tmp_path: Path) -> None:
 def test_members_change_and_strangers_messages_are_counted(tmp_path: Path) -> None:
     driven = Driven(tmp_path).lead()
     answers: list[object] = []
-    driven.driver.change(Change(ChangeKind.REMOVE, driven.own), answers.append)
+    driven.driver.change(Change(MembershipChangeKind.REMOVE, driven.own), answers.append)
     assert "the last voter stays" in str(answers.pop())
-    driven.driver.receive(Message("elsewhere", driven.own, driven.own, 9, Heartbeat(0, 0)))
+    driven.driver.receive(RaftMessage("elsewhere", driven.own, driven.own, 9, Heartbeat(0, 0)))
     assert driven.driver.figures.refused_messages == {"WrongClusterError": 1}
     driven.stop()
     driven.driver.propose(b"", driven.outcomes.append)
@@ -306,6 +238,6 @@ def test_an_entry_of_a_newer_version_ends_the_controller(tmp_path: Path) -> None
 
 def test_the_only_voter_leads_at_once(tmp_path: Path) -> None:
     driven = Driven(tmp_path)
-    assert driven.driver.raft.role is Role.LEADER
+    assert driven.driver.raft.role is RaftRole.LEADER
     driven.run_until(lambda: driven.driver.ready)
     driven.stop()

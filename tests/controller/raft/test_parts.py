@@ -12,12 +12,12 @@ from tank_controller.raft.messages import (
     AppendAnswer,
     Body,
     Configuration,
-    Entry,
     EntryKind,
     HardState,
     Heartbeat,
-    Message,
+    LogEntry,
     NodeId,
+    RaftMessage,
     ReadAnswer,
     SnapshotAnswer,
     SnapshotChunk,
@@ -26,18 +26,18 @@ from tank_controller.raft.messages import (
     VoteAnswer,
     VoteRequest,
 )
-from tank_controller.raft.progress import Flow, Progress
+from tank_controller.raft.progress import Flow, MemberProgress
 from tank_controller.raft.quorum import Vote, majority, reached_by_majority, tally
 from tank_controller.raft.settings import Settings
 from tank_controller.raft.snapshots import make
-from tank_controller.raft.state import Role
+from tank_controller.raft.state import RaftRole
 
 ONE, TWO, THREE, FOUR = (NodeId(n, bytes([n])) for n in (1, 2, 3, 4))
 TRIO = Configuration((ONE, TWO, THREE))
 
 
-def entry(index: int, term: int, data: bytes = b"x") -> Entry:
-    return Entry(index, term, EntryKind.COMMAND, data)
+def entry(index: int, term: int, data: bytes = b"x") -> LogEntry:
+    return LogEntry(index, term, EntryKind.COMMAND, data)
 
 
 @pytest.mark.parametrize(("voters", "needed"), [(1, 1), (2, 2), (3, 2), (4, 3), (5, 3), (6, 4), (7, 4)])
@@ -59,9 +59,9 @@ def test_a_number_is_reached_when_a_majority_has_it() -> None:
 def test_a_snapshot_says_who_were_members_where_it_ends_and_not_who_are_by_what_comes_behind() -> None:
     four = Configuration((*TRIO.voters, FOUR))
     log = [
-        Entry(1, 1, EntryKind.CONFIGURATION, TRIO.encode()),
+        LogEntry(1, 1, EntryKind.CONFIGURATION, TRIO.encode()),
         entry(2, 1),
-        Entry(3, 1, EntryKind.CONFIGURATION, four.encode()),
+        LogEntry(3, 1, EntryKind.CONFIGURATION, four.encode()),
         entry(4, 1),
     ]
     raft = Raft(ONE, "c", HardState(1, None, 2), None, log, lambda below: 0)
@@ -94,8 +94,8 @@ def test_a_configuration_is_read_back_and_never_in_part(configuration: Configura
 def test_the_configuration_follows_the_log_in_both_directions() -> None:
     log = RaftLog(0, 0, Configuration())
     pair = Configuration((ONE, TWO))
-    log.append([Entry(1, 1, EntryKind.CONFIGURATION, TRIO.encode()), entry(2, 1)])
-    log.append([Entry(3, 1, EntryKind.CONFIGURATION, pair.encode())])
+    log.append([LogEntry(1, 1, EntryKind.CONFIGURATION, TRIO.encode()), entry(2, 1)])
+    log.append([LogEntry(3, 1, EntryKind.CONFIGURATION, pair.encode())])
     assert log.configuration == pair
     assert log.configuration_at(2) == TRIO
     assert log.accept(2, 1, [entry(3, 2)])
@@ -131,7 +131,7 @@ def test_a_write_that_was_overtaken_by_a_cut_makes_nothing_stable() -> None:
 
 def test_compaction_keeps_terms_and_configuration() -> None:
     log = RaftLog(0, 0, Configuration())
-    log.append([Entry(1, 1, EntryKind.CONFIGURATION, TRIO.encode()), *(entry(n, n) for n in range(2, 9))])
+    log.append([LogEntry(1, 1, EntryKind.CONFIGURATION, TRIO.encode()), *(entry(n, n) for n in range(2, 9))])
     log.stable = log.handed = 8
     log.commit_to(8)
     log.applied = 8
@@ -146,7 +146,7 @@ def test_compaction_keeps_terms_and_configuration() -> None:
 
 def test_a_follower_is_sent_no_more_than_its_window() -> None:
     settings = Settings(in_flight_appends=3, in_flight_bytes=100)
-    progress = Progress(5)
+    progress = MemberProgress(5)
     assert progress.may_send(settings)
     progress.sent(5, 10)
     assert not progress.may_send(settings), "one at a time while probing"
@@ -169,14 +169,14 @@ def test_a_follower_is_sent_no_more_than_its_window() -> None:
 
 
 def follower(term: int = 2) -> Raft:
-    log = [Entry(1, 1, EntryKind.CONFIGURATION, TRIO.encode()), entry(2, 2), entry(3, 2)]
+    log = [LogEntry(1, 1, EntryKind.CONFIGURATION, TRIO.encode()), entry(2, 2), entry(3, 2)]
     return Raft(ONE, "c", HardState(term, None, 3), None, log, lambda below: 0)
 
 
 def message(
     body: Body, term: int = 2, sender: NodeId = TWO, target: NodeId = ONE, cluster: str = "c"
-) -> Message:
-    return Message(cluster, sender, target, term, body)
+) -> RaftMessage:
+    return RaftMessage(cluster, sender, target, term, body)
 
 
 EMPTIED = NodeId(2, b"new")
@@ -196,14 +196,14 @@ META = SnapshotMeta(9, 2, TRIO, 10, 0)
         (message(Append(3, 2, (entry(4, 1),), 3)), errors.MalformedMessageError),
         (message(Append(3, 2, (entry(4, 9),), 3)), errors.MalformedMessageError),
         (
-            message(Append(3, 2, (Entry(4, 2, EntryKind.CONFIGURATION, b"\1"),), 3)),
+            message(Append(3, 2, (LogEntry(4, 2, EntryKind.CONFIGURATION, b"\1"),), 3)),
             errors.MalformedMessageError,
         ),
         (message(SnapshotChunk(META, 8, b"123")), errors.MalformedMessageError),
     ],
 )
 def test_what_is_refused_has_a_type_and_changes_nothing(
-    refused: Message, error: type[errors.MessageRefusedError]
+    refused: RaftMessage, error: type[errors.MessageRefusedError]
 ) -> None:
     raft = follower()
     with pytest.raises(error):
@@ -220,7 +220,7 @@ def leader() -> Raft:
         raft.advance(raft.ready())
         raft.step(message(VoteAnswer(True, pre), term=3))
     raft.advance(raft.ready())
-    assert raft.role is Role.LEADER
+    assert raft.role is RaftRole.LEADER
     return raft
 
 
@@ -240,7 +240,7 @@ def test_votes_of_an_emptied_disk_and_repeats_elect_nobody() -> None:
     for _ in range(3):
         with pytest.raises(errors.DiskChangedError):
             raft.step(message(VoteAnswer(True, True), term=3, sender=EMPTIED))
-    assert raft.role is Role.PRE_CANDIDATE
+    assert raft.role is RaftRole.PRE_CANDIDATE
 
 
 def test_a_node_without_a_log_votes_for_nobody() -> None:
@@ -299,7 +299,7 @@ def test_an_answer_to_the_process_before_fits_no_read_of_this_one() -> None:
 
 
 def test_a_follower_commits_no_further_than_it_agrees_with_the_leader() -> None:
-    log = [Entry(1, 1, EntryKind.CONFIGURATION, TRIO.encode()), *(entry(n, 2) for n in range(2, 7))]
+    log = [LogEntry(1, 1, EntryKind.CONFIGURATION, TRIO.encode()), *(entry(n, 2) for n in range(2, 7))]
     raft = Raft(ONE, "c", HardState(2, None, 2), None, log, lambda below: 0)
     raft.step(message(Append(3, 2, (), 5), term=3))
     assert raft.log.commit == 3, "its own entries 4 to 6 may be others than the leader's"
@@ -307,7 +307,7 @@ def test_a_follower_commits_no_further_than_it_agrees_with_the_leader() -> None:
 
 def test_a_learner_that_remembers_a_silent_leader_gives_its_vote_after_a_while() -> None:
     learner = Configuration((TWO, THREE), (ONE,))
-    log = [Entry(1, 1, EntryKind.CONFIGURATION, learner.encode())]
+    log = [LogEntry(1, 1, EntryKind.CONFIGURATION, learner.encode())]
     raft = Raft(ONE, "c", HardState(2, None, 1), None, log, lambda below: 0)
     raft.step(message(Heartbeat(1, 0)))
     for _ in range(9):
@@ -321,7 +321,7 @@ def test_a_learner_that_remembers_a_silent_leader_gives_its_vote_after_a_while()
 
 
 def test_what_waits_for_a_disk_that_stalls_is_bounded_and_the_newest_is_kept() -> None:
-    log = [Entry(1, 1, EntryKind.CONFIGURATION, TRIO.encode())]
+    log = [LogEntry(1, 1, EntryKind.CONFIGURATION, TRIO.encode())]
     raft = Raft(ONE, "c", HardState(2, None, 1), None, log, lambda below: 0, Settings(outbox_messages=4))
     for index in range(2, 12):
         raft.step(message(Append(index - 1, 1 if index == 2 else 2, (entry(index, 2),), 1)))
@@ -331,8 +331,8 @@ def test_what_waits_for_a_disk_that_stalls_is_bounded_and_the_newest_is_kept() -
 
 def test_the_only_voter_campaigns_at_once_and_nobody_else_does() -> None:
     alone, trio = Configuration((ONE,)), TRIO
-    for configuration, role in ((alone, Role.LEADER), (trio, Role.FOLLOWER)):
-        log = [Entry(1, 1, EntryKind.CONFIGURATION, configuration.encode())]
+    for configuration, role in ((alone, RaftRole.LEADER), (trio, RaftRole.FOLLOWER)):
+        log = [LogEntry(1, 1, EntryKind.CONFIGURATION, configuration.encode())]
         raft = Raft(ONE, "c", HardState(1, None, 1), None, log, lambda below: 0)
         raft.campaign_alone()
         assert raft.role is role

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from tank_controller.raft.core import Raft
-from tank_controller.raft.messages import Entry, HardState
+from tank_controller.raft.messages import HardState, LogEntry
 from tank_controller.raft_node.replay import (
-    Stored,
+    StoredRaft,
 )
 from tank_controller.raft_node.storage import RaftStorage
 from tests.controller.raft.fault_files import FaultFiles, PowerLostError
@@ -24,7 +24,7 @@ from tests.controller.raft.stored import (
 )
 
 
-def story(disk: RaftStorage, done: list[tuple[HardState, list[Entry], int]]) -> None:
+def story(disk: RaftStorage, done: list[tuple[HardState, list[LogEntry], int]]) -> None:
     """A life: birth, entries, conflicts, snapshots, one from the leader. Notes what has been promised."""
     hard, entries, snapped = HardState(1, None, 1), [FOUNDING], 0
 
@@ -57,7 +57,7 @@ def story(disk: RaftStorage, done: list[tuple[HardState, list[Entry], int]]) -> 
         note()
 
 
-def fits(stored: Stored, promised: tuple[HardState, list[Entry], int]) -> bool:
+def fits(stored: StoredRaft, promised: tuple[HardState, list[LogEntry], int]) -> bool:
     """Whether the disk holds what was promised; entries that a snapshot holds may be gone."""
     hard, entries, snapped = promised
     kept = [e for e in entries if e.index > stored.base[0]]
@@ -69,20 +69,24 @@ def fits(stored: Stored, promised: tuple[HardState, list[Entry], int]) -> bool:
 def test_after_a_power_failure_at_any_operation_it_is_what_was_promised_or_what_was_under_way(
     segment_bytes: int, torn_bytes: int | None
 ) -> None:
-    whole: list[tuple[HardState, list[Entry], int]] = []
+    whole: list[tuple[HardState, list[LogEntry], int]] = []
     undisturbed = FaultFiles()
     story(storage(undisturbed, segment_bytes), whole)
     for at in range(undisturbed.operations):
         files = FaultFiles()
         files.power_lost_at, files.torn_bytes = at, torn_bytes
-        done: list[tuple[HardState, list[Entry], int]] = []
+        done: list[tuple[HardState, list[LogEntry], int]] = []
         with pytest.raises(PowerLostError):
             story(storage(files, segment_bytes), done)
         check_restart(files.after_power_loss(), whole, len(done), segment_bytes, at)
 
 
 def check_restart(
-    files: FaultFiles, whole: list[tuple[HardState, list[Entry], int]], done: int, segment_bytes: int, at: int
+    files: FaultFiles,
+    whole: list[tuple[HardState, list[LogEntry], int]],
+    done: int,
+    segment_bytes: int,
+    at: int,
 ) -> None:
     """What it finds is what was noted last, or the step behind it, or the first half of an install."""
     stored = storage(files, segment_bytes).open()
@@ -103,7 +107,7 @@ def check_restart(
 def test_a_start_that_loses_its_power_finds_the_same_at_the_next() -> None:
     for segment_bytes in (1, 1 << 20):
         files = FaultFiles()
-        done: list[tuple[HardState, list[Entry], int]] = []
+        done: list[tuple[HardState, list[LogEntry], int]] = []
         story(storage(files, segment_bytes), done)
         torn = dict(files.durable)
         last = max(name for name in torn if name.endswith(".raft"))
@@ -120,7 +124,7 @@ def test_a_start_that_loses_its_power_finds_the_same_at_the_next() -> None:
 def test_it_is_the_same_on_a_real_disk(tmp_path: Path) -> None:
     folder = tmp_path / "raft"
     disk = RaftStorage(folder, segment_bytes=300, snapshot_after_bytes=100)
-    done: list[tuple[HardState, list[Entry], int]] = []
+    done: list[tuple[HardState, list[LogEntry], int]] = []
     story(disk, done)
     disk.close(commit=23)
     assert not disk.snapshot_due or disk.failed is None

@@ -12,10 +12,10 @@ from collections.abc import Callable
 import pytest
 
 from tank_controller.raft.errors import ProposalRefusedError
-from tank_controller.raft.membership import Change, ChangeKind
+from tank_controller.raft.membership import Change, MembershipChangeKind
 from tank_controller.raft.messages import Configuration
 from tank_controller.raft.settings import Settings
-from tank_controller.raft.state import Role
+from tank_controller.raft.state import RaftRole
 from tests.controller.raft.world import Node, World
 
 SEEDS = int(os.environ.get("TANK_RAFT_SEEDS", "60"))
@@ -114,7 +114,7 @@ class Chaos:
 
     def a_leader(self, ordinal: int) -> int:
         """Mostly one of those that believe so, be it one that was deposed; else this node."""
-        leaders = [node.own.ordinal for node in self.world.running() if node.raft.role is Role.LEADER]
+        leaders = [node.own.ordinal for node in self.world.running() if node.raft.role is RaftRole.LEADER]
         return self.random.choice(leaders) if leaders and self.random.random() < 0.8 else ordinal
 
     def cut_or_heal(self) -> None:
@@ -133,7 +133,7 @@ class Chaos:
     def change(self, node: Node) -> None:
         """Leadership moves; or a disk is emptied, and the node comes back as a new one."""
         world, raft = self.world, node.raft
-        if raft.role is not Role.LEADER:
+        if raft.role is not RaftRole.LEADER:
             if len(raft.configuration.voters) >= 3 and self.may_be_emptied(node):
                 world.wipe(node.own.ordinal)
                 world.start(node.own.ordinal)
@@ -151,7 +151,7 @@ class Chaos:
     def may_be_emptied(self, node: Node) -> bool:
         """Only while all disks are those that the configuration names, and caught up: one loss at a time."""
         world = self.world
-        leaders = [n.raft for n in world.running() if n.raft.role is Role.LEADER]
+        leaders = [n.raft for n in world.running() if n.raft.role is RaftRole.LEADER]
         if not leaders:
             return False
         leader = max(leaders, key=lambda raft: raft.term)
@@ -175,12 +175,12 @@ class Chaos:
         for node in self.world.nodes.values():
             own = node.own
             if own in configuration.learners:
-                return Change(ChangeKind.PROMOTE, own)
+                return Change(MembershipChangeKind.PROMOTE, own)
             if own not in configuration.voters:
-                return Change(ChangeKind.ADD_LEARNER, own)
+                return Change(MembershipChangeKind.ADD_LEARNER, own)
         disks = {node.own for node in self.world.nodes.values()}
         gone = [member for member in configuration.members if member not in disks]
-        return Change(ChangeKind.REMOVE, gone[0]) if gone else None
+        return Change(MembershipChangeKind.REMOVE, gone[0]) if gone else None
 
     def heal(self) -> None:
         """Faults stop: within bounded time a leader serves again and everybody has everything."""
@@ -199,7 +199,7 @@ class Chaos:
             for message in arrived:
                 world.deliver(message)
             world.flush_disks()
-            leaders = [node for node in world.running() if node.raft.role is Role.LEADER]
+            leaders = [node for node in world.running() if node.raft.role is RaftRole.LEADER]
             for leader in leaders:
                 if (step := self.next_step(leader.raft.configuration)) is not None:
                     self.try_change(leader, step)

@@ -7,12 +7,12 @@ from tank_controller.raft.messages import (
     Configuration,
     EndAnswer,
     EndRequest,
-    Entry,
     EntryKind,
     HardState,
     Heartbeat,
-    Message,
+    LogEntry,
     NodeId,
+    RaftMessage,
 )
 from tank_controller.raft.recollection import may_vote
 from tank_controller.raft.settings import Settings
@@ -25,12 +25,12 @@ SETTINGS = Settings()
 @pytest.fixture
 def raft() -> Raft:
     """Of controller 1, which has started on a disk with one entry of term 1."""
-    founding = Entry(1, 1, EntryKind.CONFIGURATION, MEMBERS.encode())
+    founding = LogEntry(1, 1, EntryKind.CONFIGURATION, MEMBERS.encode())
     return Raft(ONE, "c", HardState(1, None, 1), None, [founding], lambda most: 0, SETTINGS, recollects=True)
 
 
 def hear(raft: Raft, sender: NodeId, body: Heartbeat | EndAnswer) -> None:
-    raft.step(Message("c", sender, ONE, 1, body))
+    raft.step(RaftMessage("c", sender, ONE, 1, body))
 
 
 def pass_elections(raft: Raft, count: int) -> None:

@@ -11,11 +11,11 @@ from tank_controller.raft.core import Raft
 from tank_controller.raft.messages import (
     Append,
     Configuration,
-    Entry,
     EntryKind,
     HardState,
-    Message,
+    LogEntry,
     NodeId,
+    RaftMessage,
 )
 from tank_controller.raft_node.disk_thread import DiskThread
 from tank_controller.raft_node.driver import RaftDriver
@@ -38,7 +38,7 @@ class Follower:
         self.own = NodeId(1, storage.disk)
         if stored is None:
             members = Configuration((self.own, TWO, THREE))
-            founding = Entry(1, 1, EntryKind.CONFIGURATION, members.encode())
+            founding = LogEntry(1, 1, EntryKind.CONFIGURATION, members.encode())
             storage.begin("c", HardState(1, None, 1), [founding])
             storage = RaftStorage(folder, self.files, segment_bytes=1)
             stored = storage.open()
@@ -48,7 +48,7 @@ class Follower:
         self.driver = RaftDriver(raft, storage, self, self, DiskThread(self.posted.put), _never)
         self.driver.start()
 
-    def send(self, messages: Sequence[Message]) -> None:
+    def send(self, messages: Sequence[RaftMessage]) -> None:
         """Nobody looks."""
 
     def apply(self, index: int, data: bytes) -> None:
@@ -64,10 +64,12 @@ class Follower:
         while not done():
             self.posted.get(timeout=10)()
 
-    def hear(self, leader: NodeId, term: int, entries: Sequence[Entry], prev_term: int, commit: int) -> None:
+    def hear(
+        self, leader: NodeId, term: int, entries: Sequence[LogEntry], prev_term: int, commit: int
+    ) -> None:
         """A leader's append."""
         append = Append(entries[0].index - 1, prev_term, tuple(entries), commit)
-        self.driver.receive(Message("c", leader, self.own, term, append))
+        self.driver.receive(RaftMessage("c", leader, self.own, term, append))
 
     def stop_without_room(self) -> None:
         self.run_until(lambda: self.driver.full)
@@ -113,7 +115,7 @@ def test_entries_that_others_were_to_replace_are_not_taken_for_committed(tmp_pat
 def test_no_commit_behind_the_end_of_the_log_is_ever_written(tmp_path: Path) -> None:
     storage = RaftStorage(tmp_path)
     assert storage.open() is None
-    founding = Entry(1, 1, EntryKind.CONFIGURATION, Configuration((TWO,)).encode())
+    founding = LogEntry(1, 1, EntryKind.CONFIGURATION, Configuration((TWO,)).encode())
     storage.begin("c", HardState(1, None, 1), [founding])
     with pytest.raises(AssertionError):
         storage.close(2)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tank_controller.raft.messages import Configuration, Entry, EntryKind, HardState
+from tank_controller.raft.messages import Configuration, EntryKind, HardState, LogEntry
 from tank_controller.raft_node import records
 from tank_controller.raft_node.frames import JournalDamagedError
 from tank_controller.raft_node.replay import (
@@ -66,7 +66,7 @@ def test_a_cut_of_a_configuration_reaches_over_a_new_segment() -> None:
     files = FaultFiles()
     disk = begun(files, segment_bytes=1)
     alone = Configuration((ONE,))
-    disk.persist(None, None, [Entry(2, 1, EntryKind.CONFIGURATION, alone.encode())])
+    disk.persist(None, None, [LogEntry(2, 1, EntryKind.CONFIGURATION, alone.encode())])
     disk.persist(HardState(2, None, 1), None, [entry(2, 2)])
     disk.persist(HardState(2, None, 2), None, [entry(3, 2)])
     disk.save_snapshot(snapshot(2, 2))
@@ -111,7 +111,7 @@ def test_only_the_last_segment_may_end_in_a_torn_write() -> None:
     disk = begun(files, segment_bytes=1)
     disk.persist(HardState(2, TWO, 1), None, [entry(2)])
     files.seen[SEGMENT] += b"torn"
-    with pytest.raises(StorageDamagedError, match="not what was written"):
+    with pytest.raises(StorageDamagedError, match="changed since"):
         found(files)
 
 
@@ -255,7 +255,7 @@ def test_after_a_stop_in_order_damage_of_the_last_frame_is_no_torn_write() -> No
     assert found(FaultFiles(files.seen)).hard == HardState(3, ONE, 2)
     last_data = whole.rindex(b"2 of 1")
     files.seen[SEGMENT] = whole[:last_data] + b"X" + whole[last_data + 1 :]
-    with pytest.raises(StorageDamagedError, match="not what was written"):
+    with pytest.raises(StorageDamagedError, match="changed since"):
         found(files)
 
 
@@ -345,5 +345,5 @@ def test_a_folder_that_cannot_be_read_says_what_to_do() -> None:
         def names(self, folder: Path) -> list[str]:
             raise PermissionError(13, "Permission denied")
 
-    with pytest.raises(RaftStorageError, match="check disk and rights"):
+    with pytest.raises(RaftStorageError, match="check the disk and the permissions"):
         storage(Unreadable()).open()

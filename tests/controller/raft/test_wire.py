@@ -12,12 +12,12 @@ from tank_controller.raft.messages import (
     Configuration,
     EndAnswer,
     EndRequest,
-    Entry,
     EntryKind,
     Heartbeat,
     HeartbeatAnswer,
-    Message,
+    LogEntry,
     NodeId,
+    RaftMessage,
     ReadAnswer,
     ReadRequest,
     SnapshotAnswer,
@@ -34,9 +34,9 @@ from tank_protos.generated import control_pb2 as pb
 ONE, TWO = NodeId(1, b"\1" * 16), NodeId(2, b"\2" * 16)
 META = SnapshotMeta(9, 2, Configuration((ONE, TWO), (NodeId(3, b"x"),)), 100, 0xFFFFFFFF)
 ENTRIES = (
-    Entry(4, 2, EntryKind.NO_OP, b""),
-    Entry(5, 2, EntryKind.COMMAND, b"data"),
-    Entry(6, 2, EntryKind.CONFIGURATION, META.configuration.encode()),
+    LogEntry(4, 2, EntryKind.NO_OP, b""),
+    LogEntry(5, 2, EntryKind.COMMAND, b"data"),
+    LogEntry(6, 2, EntryKind.CONFIGURATION, META.configuration.encode()),
 )
 BODIES: list[Body] = [
     VoteRequest(7, 3, True, False),
@@ -65,8 +65,8 @@ BODIES: list[Body] = [
 ]
 
 
-def message(body: Body) -> Message:
-    return Message("cluster", ONE, TWO, 8, body)
+def message(body: Body) -> RaftMessage:
+    return RaftMessage("cluster", ONE, TWO, 8, body)
 
 
 @pytest.mark.parametrize("body", BODIES, ids=lambda body: type(body).__name__)
@@ -113,8 +113,10 @@ def test_the_largest_message_is_below_grpcs_bound() -> None:
     great = 1 << 60
     many = settings.max_append_bytes // 33
     bodies: list[Body] = [
-        Append(great, great, (Entry(great, great, EntryKind.COMMAND, b"x" * settings.max_entry_bytes),), 0),
-        Append(great, great, tuple(Entry(n, great, EntryKind.COMMAND, b"x") for n in range(many)), 0),
+        Append(
+            great, great, (LogEntry(great, great, EntryKind.COMMAND, b"x" * settings.max_entry_bytes),), 0
+        ),
+        Append(great, great, tuple(LogEntry(n, great, EntryKind.COMMAND, b"x") for n in range(many)), 0),
         SnapshotChunk(META, 0, b"x" * settings.chunk_bytes),
     ]
     for body in bodies:

@@ -12,16 +12,16 @@ from tank_controller.raft.core import Raft
 from tank_controller.raft.messages import (
     Append,
     Configuration,
-    Entry,
     HardState,
-    Message,
+    LogEntry,
     NodeId,
+    RaftMessage,
     Snapshot,
     VoteAnswer,
 )
 from tank_controller.raft.quorum import majority
 from tank_controller.raft.settings import Settings
-from tank_controller.raft.state import Role
+from tank_controller.raft.state import RaftRole
 from tank_controller.raft_node.driver import RaftDriver
 from tank_controller.raft_node.replay import StorageFullError
 
@@ -45,11 +45,11 @@ class MemoryStorage:
     hard: HardState = field(default_factory=HardState)
     snapshot: Snapshot | None = None
     base: tuple[int, int, Configuration] = (0, 0, Configuration())
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[LogEntry] = field(default_factory=list)
     snapshot_due: bool = False
     full: bool = False
 
-    def persist(self, hard: HardState | None, snapshot: Snapshot | None, entries: Sequence[Entry]) -> None:
+    def persist(self, hard: HardState | None, snapshot: Snapshot | None, entries: Sequence[LogEntry]) -> None:
         """As the real one, in one step."""
         if self.full:
             raise StorageFullError("the disk is full; make room")
@@ -162,7 +162,7 @@ class _Link:
 
     world: "World"
 
-    def send(self, messages: Sequence[Message]) -> None:
+    def send(self, messages: Sequence[RaftMessage]) -> None:
         for message in messages:
             self.world.on_send(message)
 
@@ -180,7 +180,7 @@ class World:
         self.random = random
         self.settings = settings
         self.nodes: dict[int, Node] = {}
-        self.network: list[Message] = []
+        self.network: list[RaftMessage] = []
         self.cuts: set[tuple[int, int]] = set()
         """(from, to) that nothing gets through."""
         self.disks: dict[NodeId, MemoryStorage] = {}
@@ -198,6 +198,8 @@ class World:
         self.outcomes: list[str] = []
         self.violations: list[str] = []
         """Seen while a driver called back: it guards itself against what its callers raise."""
+        self.on_fatal: Callable[[Exception], None] = _never
+        """Gets what must end a process."""
         voters = tuple(self.new_id(ordinal) for ordinal in ordinals)
         taught = tuple(self.new_id(ordinal) for ordinal in learners)
         configuration = Configuration(voters, taught)
@@ -233,9 +235,12 @@ class World:
         node.machine = Machine(self, node)
         node.disk = ManualDisk()
         node.commit = node.checked_term = 0
-        node.driver = RaftDriver(raft, stored, _Link(self), node.machine, node.disk, _never)
+        node.driver = RaftDriver(raft, stored, _Link(self), node.machine, node.disk, self._ended)
         node.driver.start()
         self.check(node)
+
+    def _ended(self, error: Exception) -> None:
+        self.on_fatal(error)
 
     def crash(self, ordinal: int) -> None:
         """Ends the process; what its disk hadn't done is lost."""
@@ -291,7 +296,7 @@ class World:
 
     # --- Messages ---
 
-    def on_send(self, message: Message) -> None:
+    def on_send(self, message: RaftMessage) -> None:
         """A message leaves."""
         body = message.body
         if isinstance(body, VoteAnswer) and body.granted and not body.pre:
@@ -301,7 +306,7 @@ class World:
             self._check_matching(body.prev_term, body.entries)
         self.network.append(message)
 
-    def deliver(self, message: Message) -> None:
+    def deliver(self, message: RaftMessage) -> None:
         """It arrives, if anybody is there."""
         ends = message.sender.ordinal, message.target.ordinal
         node = self.nodes.get(message.target.ordinal)
@@ -354,12 +359,12 @@ class World:
         raft, log = node.raft, node.raft.log
         must(log.commit >= node.commit, f"the commit of {node.own} goes back")
         self._check_matching(node.storage.base[1], node.storage.entries)
-        if raft.role is Role.LEADER and raft.term > node.checked_term:
+        if raft.role is RaftRole.LEADER and raft.term > node.checked_term:
             self._check_leader(node)
         if log.commit > node.commit:
             self._check_commit(node)
 
-    def _check_matching(self, previous: int, entries: Sequence[Entry]) -> None:
+    def _check_matching(self, previous: int, entries: Sequence[LogEntry]) -> None:
         for entry in entries:
             known = self.written.setdefault((entry.index, entry.term), (entry.data, previous))
             must(known == (entry.data, previous), f"two different logs up to {entry.index}@{entry.term}")
@@ -384,7 +389,7 @@ class World:
             must(known == (entry.term, entry.data), f"{node.own} commits another entry {index}")
         node.commit = log.commit
 
-    def _check_durable(self, node: Node, entry: Entry) -> None:
+    def _check_durable(self, node: Node, entry: LogEntry) -> None:
         voters = node.raft.configuration.voters
         holding = sum(self.disks[voter].has(entry.index, entry.term) for voter in voters)
         must(

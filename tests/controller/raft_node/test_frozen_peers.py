@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 
-from tank_controller.raft.messages import Heartbeat, Message, NodeId
+from tank_controller.raft.messages import Heartbeat, NodeId, RaftMessage
 from tank_controller.raft_node.peers import Peers
 from tests.support.waiting import comes
 
@@ -42,7 +42,7 @@ def test_a_frozen_controller_is_not_reached_and_one_that_goes_on_is() -> None:
     async def story() -> None:
         peers = Peers({1: "127.0.0.1:1", 2: f"127.0.0.1:{port}"}, 1)
         peers.start()
-        heartbeat = Message("c", NodeId(1, b"a"), NodeId(2, b"b"), 1, Heartbeat(0, 0))
+        heartbeat = RaftMessage("c", NodeId(1, b"a"), NodeId(2, b"b"), 1, Heartbeat(0, 0))
 
         async def beat() -> None:
             while True:

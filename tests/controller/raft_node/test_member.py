@@ -6,9 +6,9 @@ import pytest
 
 from tank_controller.raft.errors import ChangeRefusedError
 from tank_controller.raft.messages import NodeId
-from tank_controller.raft_node.member import Member
+from tank_controller.raft_node.member import RaftMember
 from tank_protos.generated import control_pb2 as pb
-from tests.controller.raft.test_driver import Driven, Nowhere
+from tests.support.controllers.driven import Driven, Nowhere
 
 TWO = NodeId(2, b"its disk")
 
@@ -21,8 +21,8 @@ def driven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Driven:
     return driven
 
 
-def member(driven: Driven) -> Member:
-    return Member(driven.driver, {1: "one:1", 2: "two:2"})
+def member(driven: Driven) -> RaftMember:
+    return RaftMember(driven.driver, {1: "one:1", 2: "two:2"})
 
 
 def asked_by(node: NodeId) -> pb.IdentifyRequest:

@@ -11,14 +11,14 @@ import grpc
 import grpc.aio
 import pytest
 
-from tank_controller.raft.messages import Heartbeat, Message, NodeId
+from tank_controller.raft.messages import Heartbeat, NodeId, RaftMessage
 from tank_controller.raft_node import peers, wire
-from tank_controller.raft_node.peers import Peers, _PeerLine
+from tank_controller.raft_node.peers import Peers
 from tank_controller.raft_node.pod_addresses import PodAddresses
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.generated.control_pb2_grpc import ControllersServicer, add_ControllersServicer_to_server
 from tests.support.patience import patient
-from tests.support.ports import free_port
+from tests.support.processes.ports import free_port
 from tests.support.waiting import comes
 
 NAMED = PodAddresses({n: f"tank-controller-{n}.tank-controller.ns.svc:9090" for n in range(3)}, 4)
@@ -33,14 +33,18 @@ class Others:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, answer: Answers) -> None:
         self.asked: list[int] = []
 
-        def stub(line: _PeerLine) -> Any:
+        def calls(channel: grpc.aio.Channel, prover: object, ordinal: int) -> int:
+            return ordinal
+
+        def stub(ordinal: int) -> Any:
             async def join(request: pb.JoinRequest, **limit: float) -> pb.JoinAnswer:
-                self.asked.append(line._ordinal)
-                return answer(line._ordinal)
+                self.asked.append(ordinal)
+                return answer(ordinal)
 
             return SimpleNamespace(Join=join)
 
-        monkeypatch.setattr(_PeerLine, "stub", stub)
+        monkeypatch.setattr(peers, "ProvenCalls", calls)
+        monkeypatch.setattr(peers, "ControllersStub", stub)
 
 
 def asks_to_be_added() -> list[str]:
@@ -78,8 +82,8 @@ def test_nobody_itself_and_a_stranger_are_not_asked(monkeypatch: pytest.MonkeyPa
     assert others.asked == [0, 1, 2]
 
 
-def heartbeat(target: NodeId, term: int = 1) -> Message:
-    return Message("c", NodeId(4, b"own disk"), target, term, Heartbeat(0, 0))
+def heartbeat(target: NodeId, term: int = 1) -> RaftMessage:
+    return RaftMessage("c", NodeId(4, b"own disk"), target, term, Heartbeat(0, 0))
 
 
 def test_one_that_nobody_named_gets_a_way_when_it_is_sent_something_and_an_own_disk_of_before_does_not() -> (
@@ -106,15 +110,16 @@ def test_those_that_it_learns_of_are_asked_too() -> None:
     assert asyncio.run(story()) == [0, 1, 2, 3], "not itself, and nobody beyond the last"
 
 
-def test_what_is_sent_while_all_ways_are_closed_makes_no_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_sent_while_all_ways_are_closed_makes_no_new_one() -> None:
     async def story() -> list[int]:
         peers = Peers(NAMED, 4)
-
-        async def stop(line: _PeerLine) -> None:
+        peers.start()
+        await asyncio.sleep(0)
+        closing = asyncio.create_task(peers.stop())
+        while not closing.done():
+            await asyncio.sleep(0)
             peers.send([heartbeat(NodeId(3, b"disk"))])
-
-        monkeypatch.setattr(_PeerLine, "stop", stop)
-        await peers.stop()
+        await closing
         return peers.ordinals()
 
     assert asyncio.run(story()) == [0, 1, 2]
@@ -149,7 +154,7 @@ class Other(ControllersServicer):
         await self._server.stop(None)
 
 
-def told_to(term: int) -> list[Message]:
+def told_to(term: int) -> list[RaftMessage]:
     return [heartbeat(NodeId(1, b"disk"), term)]
 
 
@@ -193,15 +198,14 @@ def test_nothing_that_is_sent_to_a_process_is_taken_by_the_stream_to_the_one_bef
 
 
 def test_what_is_sent_before_the_other_process_listens_reaches_it_but_not_what_is_old(
-    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story() -> None:
         address = f"127.0.0.1:{free_port()}"
         async with way_to_one(address) as way:
-            line = way._lines[1]
             monkeypatch.setattr(peers, "KEPT_S", 0.0)
             way.send(told_to(1))
-            await comes(lambda: not line._queue)
+            await comes(lambda: bool(told(caplog)))  # and what is old by then is dropped at once
             monkeypatch.setattr(peers, "KEPT_S", WAIT_S)
             way.send([*told_to(2), *told_to(3)])
             await asyncio.sleep(0.2)
@@ -241,7 +245,7 @@ def test_a_message_that_cannot_be_written_takes_no_other_with_it(
 ) -> None:
     encode = wire.encode
 
-    def fail_at_two(message: Message) -> pb.RaftMessage:
+    def fail_at_two(message: RaftMessage) -> pb.RaftMessage:
         if message.term == 2:
             raise ZeroDivisionError
         return encode(message)

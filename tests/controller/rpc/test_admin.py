@@ -9,10 +9,10 @@ import grpc
 import pytest
 
 from tank_controller import limits
-from tank_controller.leader.tasks import Duties
-from tank_controller.node import Space
+from tank_controller.leader.tasks import LeaderTasks
+from tank_controller.node import DiskSpace, NodeHost
 from tank_controller.rpc.admin import AdminService
-from tank_controller.rpc.brokers import Context, House
+from tank_controller.rpc.brokers import Context
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
 from tests.controller.cluster_for_tests import Cluster
@@ -35,23 +35,23 @@ def service(cluster: Cluster) -> AdminService:
     def read(done: Callable[[None], None]) -> None:
         done(None)
 
-    rooms = SimpleNamespace(
-        desk=SimpleNamespace(leads=True, duties=Duties()),
+    node = SimpleNamespace(
+        brokers=SimpleNamespace(leads=True, tasks=LeaderTasks()),
         proposals=SimpleNamespace(read=read),
         metadata=SimpleNamespace(state=cluster.state),
     )
-    return AdminService(cast(House, SimpleNamespace(rooms=rooms)))
+    return AdminService(cast(NodeHost, SimpleNamespace(node=node)))
 
 
 def test_a_controller_says_how_full_its_disk_is() -> None:
     said = pb.ControllersDescription(term=4)
-    rooms = SimpleNamespace(
-        problem="", member=SimpleNamespace(describe=lambda problem: said), space=lambda: Space(3, 7)
+    node = SimpleNamespace(
+        problem="", member=SimpleNamespace(describe=lambda problem: said), space=lambda: DiskSpace(3, 7)
     )
-    admin = AdminService(cast(House, SimpleNamespace(rooms=rooms)))
+    admin = AdminService(cast(NodeHost, SimpleNamespace(node=node)))
     found = asyncio.run(admin.Describe(pb.DescribeControllersRequest()))
     assert (found.term, found.free_bytes, found.disk_bytes) == (4, 3, 7)
-    rooms.space = lambda: None
+    node.space = lambda: None
     said.Clear()
     assert asyncio.run(admin.Describe(pb.DescribeControllersRequest())).disk_bytes == 0
 
@@ -91,4 +91,4 @@ def test_positions_are_not_taken_past_the_order_in_which_brokers_send_them() -> 
     command = pb.Command(commit_positions=pb.CommitPositions(group="g"))
     answer = asyncio.run(service(Cluster(1)).Change(command, cast(Context, Caller())))
     assert answer.outcome.error == ErrorCode.INVALID_REQUEST
-    assert "by way of a broker" in answer.outcome.message
+    assert "through a broker" in answer.outcome.message

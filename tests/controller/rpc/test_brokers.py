@@ -1,4 +1,4 @@
-"""The thin shells around the desk: what fails in it is told, and ends one stream."""
+"""The gRPC services for brokers: an exception behind them is logged, and ends one stream."""
 
 import asyncio
 import logging
@@ -13,7 +13,7 @@ from tank_protos.generated import control_pb2 as pb
 from tests.support.waiting import run
 
 
-class FailingDesk:
+class FailingStreams:
     """Whatever a broker says is too much for it."""
 
     def __init__(self) -> None:
@@ -29,9 +29,9 @@ class FailingDesk:
         self.closed_streams.append(stream)
 
 
-def test_a_fault_of_the_desk_ends_the_stream_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    desk = FailingDesk()
-    house: Any = SimpleNamespace(rooms=SimpleNamespace(desk=desk), birth=None)
+def test_a_fault_behind_the_service_ends_the_stream_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    brokers = FailingStreams()
+    host: Any = SimpleNamespace(node=SimpleNamespace(brokers=brokers), birth=None)
 
     async def broker() -> AsyncIterator[pb.BrokerUp]:
         yield pb.BrokerUp()
@@ -39,10 +39,10 @@ def test_a_fault_of_the_desk_ends_the_stream_and_is_logged(caplog: pytest.LogCap
 
     async def story() -> list[pb.BrokerDown]:
         context: Any = None
-        return [down async for down in BrokersService(house).Session(broker(), context)]
+        return [down async for down in BrokersService(host).Session(broker(), context)]
 
     with caplog.at_level(logging.ERROR):
         assert run(story(), 20) == []
     assert "ended a broker's stream" in caplog.text
     assert "ZeroDivisionError" in caplog.text
-    assert desk.closed_streams
+    assert brokers.closed_streams

@@ -14,7 +14,7 @@ from tests.controller.office import Office
 @pytest.fixture
 def office(tmp_path: Path) -> Office:
     office = Office(tmp_path)
-    office.until(lambda: office.desk.leads and office.state.peer_key)
+    office.until(lambda: office.brokers.leads and office.state.peer_key)
     return office
 
 
@@ -48,9 +48,9 @@ def test_a_broker_whose_stream_broke_while_the_leader_was_held_up_is_heard_befor
     office: Office,
 ) -> None:
     before = office.broker(1)
-    office.desk.closed(before.stream)
+    office.brokers.closed(before.stream)
     office.clock.pass_ms(BROKEN_STREAM_GRACE_MS + 100)
-    office.desk.tick()
+    office.brokers.tick()
     again = office.stream(1, view_index=before.line.index)  # it was in the socket all the time
     office.until(lambda: again.line.all("registered"))
     office.pass_ms(200)
@@ -59,7 +59,7 @@ def test_a_broker_whose_stream_broke_while_the_leader_was_held_up_is_heard_befor
 
 def test_a_leader_that_is_held_up_again_and_again_judges_all_the_same(office: Office) -> None:
     broker = office.broker(1)
-    office.desk.closed(broker.stream)
+    office.brokers.closed(broker.stream)
 
     def fenced_by_late_ticks() -> bool:
         office.clock.pass_ms(BROKEN_STREAM_GRACE_MS)

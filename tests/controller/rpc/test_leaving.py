@@ -10,7 +10,7 @@ from tank_controller.state.outcome import Rejected
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
 from tests.controller.governed import Governed
-from tests.controller.leader.test_scaling import governed
+from tests.support.controllers.governed import governed
 
 
 def rooms_of(world: Governed, *, leads: bool = True, behind: bool = False) -> Any:
@@ -18,7 +18,7 @@ def rooms_of(world: Governed, *, leads: bool = True, behind: bool = False) -> An
         done(Rejected(ErrorCode.NO_LEADER, "another leads") if behind else None)
 
     return SimpleNamespace(
-        desk=SimpleNamespace(leads=leads, not_leader=lambda: pb.NotLeader(leader="c2:1")),
+        brokers=SimpleNamespace(leads=leads, not_leader=lambda: pb.NotLeader(leader="c2:1")),
         proposals=SimpleNamespace(read=read),
         metadata=SimpleNamespace(state=world.cluster.state),
         scaling=world.scaling,
@@ -57,14 +57,14 @@ class UnsureKubernetes(SilentKubernetes):
     unsure = True
 
 
-def ask(rooms: Any, kubernetes: Any = None, **request: Any) -> pb.LeaveAnswer:
-    return asyncio.run(may_leave(rooms, kubernetes, pb.LeaveRequest(**request)))
+def ask(node: Any, kubernetes: Any = None, **request: Any) -> pb.LeaveAnswer:
+    return asyncio.run(may_leave(node, kubernetes, pb.LeaveRequest(**request)))
 
 
 def test_who_does_not_lead_or_may_be_behind_names_the_leader() -> None:
     assert ask(None, broker_id=1).HasField("not_leader")
-    for rooms in (rooms_of(governed(3), leads=False), rooms_of(governed(3), behind=True)):
-        assert ask(rooms, broker_id=1).not_leader.leader == "c2:1"
+    for node in (rooms_of(governed(3), leads=False), rooms_of(governed(3), behind=True)):
+        assert ask(node, broker_id=1).not_leader.leader == "c2:1"
 
 
 def test_it_looks_first_how_many_are_wanted_now() -> None:
@@ -129,7 +129,7 @@ def test_all_brokers_may_stop_when_the_release_is_taken_down_whoever_leads() -> 
     for leads in (True, False):
         world = governed(3, factor=3)
         for broker_id in (1, 2, 3):
-            rooms = rooms_of(world, leads=leads)
-            answer = ask(rooms, EndingKubernetes(), broker_id=broker_id, pod_name="p", pod_uid="u")
+            node = rooms_of(world, leads=leads)
+            answer = ask(node, EndingKubernetes(), broker_id=broker_id, pod_name="p", pod_uid="u")
             assert (answer.may_stop, answer.reason) == (True, "The whole cluster is taken down.")
         assert not world.scaling.news, "no event warns of what is wanted"

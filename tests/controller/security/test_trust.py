@@ -14,7 +14,7 @@ from tank_controller.raft.messages import NodeId
 from tank_controller.security.trust import Trust, open_secret
 from tank_controller.state import commands
 from tank_controller.state.state import ClusterState
-from tank_protos.cluster_secret import PROOF_KEY, Party, Question, Refusal, Role, Secrets
+from tank_protos.cluster_secret import PROOF_KEY, Party, PartyRole, Question, SecretRefusal, Secrets
 from tank_protos.generated import control_pb2 as pb
 
 LINE, OTHER = b"s" * 32, b"x" * 32
@@ -62,28 +62,28 @@ def test_until_it_is_demanded_who_proves_nothing_is_taken_and_who_proves_another
     here = trust(tmp_path)
     assert here.judge(ADMIN, []) is None
     assert here.unproven == 1
-    assert here.judge(ADMIN, proof(here, ADMIN, Party(Role.ADMIN))) == Party(Role.ADMIN)
-    assert here.judge(ADMIN, proof(here, ADMIN, Party(Role.ADMIN), OTHER)) is Refusal.WRONG
+    assert here.judge(ADMIN, proof(here, ADMIN, Party(PartyRole.ADMIN))) == Party(PartyRole.ADMIN)
+    assert here.judge(ADMIN, proof(here, ADMIN, Party(PartyRole.ADMIN), OTHER)) is SecretRefusal.WRONG
 
 
 def test_when_it_is_demanded_who_proves_nothing_is_refused_also_after_a_restart(tmp_path: Path) -> None:
     here = trust(tmp_path, demanded=True)
-    assert here.judge(ADMIN, []) is Refusal.MISSING
-    assert trust(tmp_path, born=False).judge(ADMIN, []) is Refusal.MISSING
+    assert here.judge(ADMIN, []) is SecretRefusal.MISSING
+    assert trust(tmp_path, born=False).judge(ADMIN, []) is SecretRefusal.MISSING
     again = trust(tmp_path, None, born=False)
-    assert again.judge(ADMIN, []) is Refusal.NONE_HERE, "it was started without"
+    assert again.judge(ADMIN, []) is SecretRefusal.NONE_HERE, "it was started without"
     assert again.judge("/grpc.health.v1.Health/Check", []) is None
     assert again.judge("/tank.control.Trust/Challenge", []) is None
 
 
 def test_before_its_birth_a_controller_with_a_secret_believes_nobody_without(tmp_path: Path) -> None:
     here = trust(tmp_path, born=False)
-    assert here.judge(MESSAGES, []) is Refusal.MISSING
+    assert here.judge(MESSAGES, []) is SecretRefusal.MISSING
     assert here.prover.demanded()
     here.look(ClusterState())
     assert here.judge(MESSAGES, []) is None
     here.founded()
-    assert here.judge(MESSAGES, []) is Refusal.MISSING
+    assert here.judge(MESSAGES, []) is SecretRefusal.MISSING
 
 
 def test_a_controller_without_a_secret_believes_everybody_as_ever(tmp_path: Path) -> None:
@@ -93,16 +93,16 @@ def test_a_controller_without_a_secret_believes_everybody_as_ever(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("method", "role", "is_taken"),
-    [(MESSAGES, Role.CONTROLLER, True), (MESSAGES, Role.BROKER, False), (MESSAGES, Role.ADMIN, False),
-     (SESSION, Role.BROKER, True), (SESSION, Role.CONTROLLER, False),
-     (ADMIN, Role.BROKER, True), (ADMIN, Role.CONTROLLER, True),
-     ("/tank.control.New/Service", Role.ADMIN, False)],
+    ("method", "role", "is_taken"), [(MESSAGES, PartyRole.CONTROLLER, True), (MESSAGES, PartyRole.BROKER,
+    False), (MESSAGES, PartyRole.ADMIN, False),
+     (SESSION, PartyRole.BROKER, True), (SESSION, PartyRole.CONTROLLER, False),
+     (ADMIN, PartyRole.BROKER, True), (ADMIN, PartyRole.CONTROLLER, True),
+     ("/tank.control.New/Service", PartyRole.ADMIN, False)],
 )  # fmt: skip
-def test_each_service_is_for_its_own(tmp_path: Path, method: str, role: Role, is_taken: bool) -> None:
+def test_each_service_is_for_its_own(tmp_path: Path, method: str, role: PartyRole, is_taken: bool) -> None:
     here = trust(tmp_path, demanded=True)
     found = here.judge(method, proof(here, method, Party(role, 2, b"d")))
-    assert found == (Party(role, 2, b"d") if is_taken else Refusal.NOT_MEANT)
+    assert found == (Party(role, 2, b"d") if is_taken else SecretRefusal.NOT_MEANT)
 
 
 def test_it_is_demanded_when_all_members_and_all_brokers_have_proved_it(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_it_is_demanded_when_all_members_and_all_brokers_have_proved_it(tmp_path
     for lacking in (streams(True, False), streams(True)):
         assert here.command(state, lacking, members) is None
         answer = pb.OverviewAnswer()
-        here.tell(answer, state, lacking, members)
+        here.report(answer, state, lacking, members)
         assert (answer.secret, list(answer.brokers_unproven)) == (pb.OverviewAnswer.OFFERED, [2])
     here.opened(NEXT)
     here.closed(NEXT)
@@ -133,7 +133,7 @@ def test_a_disk_that_takes_no_file_keeps_nobody_from_demanding_it(tmp_path: Path
     (tmp_path / "line").write_bytes(LINE)
     here = Trust(OWN, folder, open_secret(tmp_path / "line"))
     here.look(ClusterState(demands_secret=True))
-    assert here.judge(ADMIN, []) is Refusal.MISSING
+    assert here.judge(ADMIN, []) is SecretRefusal.MISSING
     folder.mkdir()
     assert not Trust(OWN, folder, None).demanded
     here.look(ClusterState(demands_secret=True))
@@ -146,8 +146,8 @@ def test_refusals_are_counted_and_told_of_now_and_then(
     here = trust(tmp_path)
     with caplog.at_level(logging.WARNING):
         for _ in range(1000):
-            here.refuse(ADMIN, Refusal.MISSING)
-        here.refuse(SESSION, Refusal.WRONG)
+            here.refuse(ADMIN, SecretRefusal.MISSING)
+        here.refuse(SESSION, SecretRefusal.WRONG)
     assert (here.refused["missing"], here.refused["wrong"]) == (1000, 1)
     assert len(caplog.records) == 2
     assert "s" * 32 not in caplog.text

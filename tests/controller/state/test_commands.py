@@ -7,7 +7,6 @@ from tank_controller.state.commands import known_producer
 from tank_controller.state.producers import BLOCK_IDS
 from tank_controller.state.state import ClusterState
 from tank_protos.error_codes import ErrorCode
-from tank_protos.feature_levels import PRODUCER_BLOCKS, VALIDATED_BUNDLES
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.wire.names import MAX_BLOCK_IDS
 from tests.controller.commands_for_tests import (
@@ -176,8 +175,6 @@ def test_every_anonymous_producer_gets_a_fresh_id() -> None:
 def test_a_block_is_of_ids_that_no_other_entry_gives() -> None:
     state = applied(register())
     block = pb.Command(init_producer=pb.InitProducer(block=True))
-    assert (apply(state, block).producer_id, apply(state, block).producer_ids) == (2, 0), "below its level"
-    state.feature_level = PRODUCER_BLOCKS
     given: set[int] = set()
     for _ in range(5):
         outcome = apply(state, block)
@@ -190,7 +187,6 @@ def test_a_block_is_of_ids_that_no_other_entry_gives() -> None:
 
 def test_a_block_has_as_many_ids_as_were_asked_for() -> None:
     state = applied(register())
-    state.feature_level = PRODUCER_BLOCKS
 
     def block(ids: int) -> pb.Command:
         return pb.Command(init_producer=pb.InitProducer(block=True, block_ids=ids))
@@ -262,13 +258,3 @@ def test_a_full_table_of_groups_forgets_the_one_without_a_commit_for_a_month(
     assert list(state.groups) == ["i", "h"], "the order is that of the last commit"
     assert error_of(state, commit("j", (2, 0, 1), now_ms=50 * DAY_MS)) is ErrorCode.OVERLOADED
     assert list(ClusterState.load(state.snapshot()).groups) == ["i", "h"]
-
-
-def test_a_setting_that_older_processes_do_not_know_waits_for_its_level() -> None:
-    state = applied(register(), create("t"))
-    change, back = alter(2, settings={"validate.bundles": "false"}), alter(2, unset=("validate.bundles",))
-    for command in (create("u", validate__bundles="false"), change, back):
-        assert error_of(state, command) is ErrorCode.INVALID_SETTING
-    state.feature_level = VALIDATED_BUNDLES
-    for command in (create("u", validate__bundles="false"), change, back):
-        assert apply(state, command).rejection is None

@@ -1,21 +1,28 @@
 """Feature levels: the next comes into force when all know it, and nobody else is let in then."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
 
 from tank_controller.leader.raising import Raising
 from tank_controller.leader.streams import Stream
-from tank_controller.state.levels import said
 from tank_controller.state.machine import Metadata, UnknownEntryError
 from tank_controller.state.state import ClusterState, SnapshotError
 from tank_protos.error_codes import ErrorCode
 from tank_protos.feature_levels import Levels
 from tank_protos.generated import control_pb2 as pb
 from tests.controller.cluster_for_tests import Cluster, view_of
+from tests.support.processes import next_level
 
 OLD, NEW = Levels(1, 1), Levels(1, 2)
-NOBODY = Raising()
+NOBODY = Raising(max_level=2)
+
+
+@pytest.fixture(autouse=True)
+def _the_next_level_is_known() -> Iterator[None]:
+    with next_level.known():
+        yield
 
 
 @dataclass
@@ -82,7 +89,7 @@ def test_a_controller_that_has_not_said_that_it_knows_it_holds_it_up() -> None:
         asked.append(level)
         return [3]
 
-    raising = Raising(behind)
+    raising = Raising(behind, max_level=2)
     assert raising.command(cluster.state, there) is None
     assert raising.waits_for(cluster.state, there) == ([], [3])
     assert set(asked) == {2}
@@ -131,10 +138,11 @@ def test_a_broker_that_does_not_know_the_level_in_force_is_refused_with_what_to_
     cluster.up(2, levels=NEW)
 
 
-def test_an_entry_that_an_old_controller_may_apply_too_is_not_refused_for_its_lowest_level() -> None:
+def test_a_broker_that_knows_only_later_levels_is_refused() -> None:
     cluster = Cluster()
-    cluster.register(1, levels=Levels(2, 3))
-    assert said(pb.RegisterBroker(min_level=2, max_level=3)).refusal(1), "the leader does it"
+    outcome = cluster.apply(cluster.registration(1, levels=Levels(2, 3)))
+    assert outcome.rejection is not None
+    assert "upgrade all processes to a version between the two first" in outcome.rejection.message
 
 
 # --- what is kept ---
@@ -143,11 +151,11 @@ def test_an_entry_that_an_old_controller_may_apply_too_is_not_refused_for_its_lo
 def test_snapshots_are_of_the_level_in_force() -> None:
     cluster = Cluster(1)
     first = pb.Snapshot.FromString(cluster.state.snapshot())
-    assert (first.format, first.feature_level) == (3, 0), "as a version of before levels writes and reads it"
+    assert (first.format, first.feature_level) == (1, 1)
     assert ClusterState.load(cluster.state.snapshot()).feature_level == 1
     cluster.do(raised(2))
     second = pb.Snapshot.FromString(cluster.state.snapshot())
-    assert (second.format, second.feature_level) == (4, 2)
+    assert (second.format, second.feature_level) == (2, 2)
     assert view_of(ClusterState.load(cluster.state.snapshot())).feature_level == 2
 
 

@@ -9,11 +9,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tank_controller import limits
-from tank_controller.leader.tasks import Duties
+from tank_controller.leader.tasks import LeaderTasks
 from tank_controller.state import commands
 from tank_controller.state.state import ClusterState, PartitionState
 from tank_node.cluster.view import ChangeKind, ClusterView
 from tank_protos.error_codes import ErrorCode
+from tank_protos.feature_levels import OWN
 from tank_protos.generated import control_pb2 as pb
 from tests.controller.cluster_for_tests import Reigns, check_invariants, incarnation_of, view_of
 from tests.controller.commands_for_tests import alter, create, delete
@@ -126,6 +127,8 @@ def register(
             ],
             replicates=True,
             flush_replicated=memory,
+            min_level=OWN.lowest,
+            max_level=OWN.highest,
         )
     )
 
@@ -377,15 +380,15 @@ def test_when_all_brokers_are_back_and_duties_are_done_every_partition_is_led(st
         world.apply(set_broker(world, broker_id, False, None, None, False))
     for broker_id in BROKERS:
         world.apply(unfence(world, broker_id))
-    duties = Duties()
+    tasks = LeaderTasks()
     for now_ms in range(0, 60_000, 500):
-        work = duties.tick(world.state, now_ms)
+        work = tasks.tick(world.state, now_ms)
         for command in work.commands:
             world.apply(command)
         for ask in work.asks:
             ends = [pb.LogEnd(topic_id=t, partition=n, end=ask.broker_id) for t, n in ask.partitions]
             answer = pb.LogEnds(ends=ends, question=ask.question)
-            duties.ends(ask.broker_id, ask.broker_epoch, answer, now_ms)
+            tasks.ends(ask.broker_id, ask.broker_epoch, answer, now_ms)
         for at, (_, _, partition) in enumerate(world.partitions()):
             if partition.leader and len(partition.in_sync) < len(partition.replicas):
                 wanted = change_in_sync(world, at, list(BROKERS), 0)

@@ -127,7 +127,7 @@ def test_a_snapshot_cut_anywhere_is_refused_or_another_state() -> None:
 
 def test_a_large_snapshot_is_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "SNAPSHOT_PART", 2)
-    monkeypatch.setattr(codec, "_PART_BYTES", 1)
+    monkeypatch.setattr(codec, "PART_BYTES", 1)
     state = applied(
         register(),
         create("t", 7),
@@ -139,36 +139,12 @@ def test_a_large_snapshot_is_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> N
     assert ClusterState.load(state.snapshot()) == state
 
 
-def test_a_snapshot_of_before_replication_is_read_and_nothing_in_it_is_fenced() -> None:
-    old = pb.Snapshot(
-        format=1,
-        index=9,
-        brokers=[pb.Broker(broker_id=1, epoch=1), pb.Broker(broker_id=2, epoch=2)],
-        topics=[
-            pb.Topic(
-                topic_id=3,
-                name="t",
-                replication_factor=2,
-                partitions=[
-                    pb.Partition(replicas=[2, 1], in_sync=[1, 2], leader=2, leader_epoch=4, partition_epoch=5)
-                ],
-            )
-        ],
-    )
-    state = ClusterState.load(old.SerializeToString())
-    assert state.topics[3].partitions[0].in_sync == (2, 1), "in the order of replicas, as since then"
-    assert state.topics[3].partitions[0].leader_epoch == 4
-    assert not any(broker.fenced for broker in state.brokers.values())
-    assert (state.replicates, state.peer_key, state.feature_level) == (False, b"", 1)
-    assert ClusterState.load(state.snapshot()) == state
-
-
 @pytest.mark.parametrize("settings", [{"colour": "red"}, {"flush": "never"}])
 def test_a_snapshot_that_holds_what_can_not_be_is_refused(settings: dict[str, str]) -> None:
     pairs = [pb.Setting(key=key, value=value) for key, value in settings.items()]
     topic = pb.Topic(topic_id=3, name="t", replication_factor=1, settings=pairs)
     with pytest.raises(SnapshotError, match="backup"):
-        ClusterState.load(pb.Snapshot(format=2, index=9, topics=[topic]).SerializeToString())
+        ClusterState.load(pb.Snapshot(format=1, index=9, topics=[topic]).SerializeToString())
 
 
 def test_a_snapshot_holds_everything() -> None:
@@ -182,6 +158,22 @@ def test_a_snapshot_holds_everything() -> None:
     assert again.producers["p"].producer_id == 3
     assert again.groups["g"][2][1].sequence_number == 7
     assert again.brokers[1].endpoints == (("tank", "127.0.0.1", 11011),)
+
+
+def test_all_endpoints_of_a_broker_are_kept_by_their_names_and_told() -> None:
+    command = register()
+    for name, port in (("kafka", 9092), ("kafka-outside", 39092), ("of a later version", 1)):
+        command.register_broker.endpoints.add(name=name, host="127.0.0.1", port=port)
+    state = ClusterState()
+    (told,) = apply(state, command).delta.brokers
+    assert [(each.name, each.port) for each in told.endpoints] == [
+        ("tank", 11011),
+        ("kafka", 9092),
+        ("kafka-outside", 39092),
+        ("of a later version", 1),
+    ]
+    assert told.endpoints == command.register_broker.endpoints
+    assert ClusterState.load(state.snapshot()) == state
 
 
 def test_the_order_of_last_use_survives_a_snapshot() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tank_controller.leader import queries
+from tank_controller.leader import requests
 from tank_controller.state import view_parts
 from tank_controller.state.model import PositionState, TopicState
 from tank_controller.state.state import ClusterState
@@ -43,20 +43,20 @@ def test_the_parts_are_the_whole(delta: pb.Delta, most: int) -> None:
 
 
 def test_positions_and_groups_are_answered_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queries, "PART_BYTES", 40)
+    monkeypatch.setattr(requests, "PART_BYTES", 40)
     state = ClusterState()
     state.groups["g"] = {
         topic: {number: PositionState(number, b"note", 1) for number in range(4)} for topic in (3, 7)
     }
     state.groups["h" * 40] = {}
     question = pb.BrokerQuery(request_id=5, positions=pb.PositionsQuery(group="g"))
-    parts = queries.answers(state, question)
+    parts = requests.query_answers(state, question)
     assert len(parts) > 1
     assert [part.more for part in parts] == [True] * (len(parts) - 1) + [False]
     assert all(part.request_id == 5 for part in parts)
     found = [(p.topic_id, p.partition) for part in parts for p in part.positions]
     assert found == [(topic, number) for topic in (3, 7) for number in range(4)]
-    groups = queries.answers(state, pb.BrokerQuery(groups=pb.GroupsQuery()))
+    groups = requests.query_answers(state, pb.BrokerQuery(groups=pb.GroupsQuery()))
     assert [list(part.groups) for part in groups] == [["g"], ["h" * 40]]
 
 
@@ -64,11 +64,15 @@ def test_a_group_can_be_asked_for_by_topics_and_must_be_there() -> None:
     state = ClusterState()
     state.groups["g"] = {3: {0: PositionState(1, b"", 1)}, 7: {0: PositionState(2, b"", 1)}}
     state.topics = {number: TopicState(number, f"t{number}", 1, {}, []) for number in (3, 7)}
-    (found,) = queries.answers(state, pb.BrokerQuery(positions=pb.PositionsQuery(group="g", topic_ids=[7])))
+    (found,) = requests.query_answers(
+        state, pb.BrokerQuery(positions=pb.PositionsQuery(group="g", topic_ids=[7]))
+    )
     assert [p.topic_id for p in found.positions] == [7]
-    (late,) = queries.answers(state, pb.BrokerQuery(positions=pb.PositionsQuery(group="g", topic_ids=[7, 8])))
+    (late,) = requests.query_answers(
+        state, pb.BrokerQuery(positions=pb.PositionsQuery(group="g", topic_ids=[7, 8]))
+    )
     assert (late.error, list(late.positions)) == (ErrorCode.UNKNOWN_TOPIC, [])
-    (unknown,) = queries.answers(state, pb.BrokerQuery(positions=pb.PositionsQuery(group="x")))
+    (unknown,) = requests.query_answers(state, pb.BrokerQuery(positions=pb.PositionsQuery(group="x")))
     assert unknown.error == ErrorCode.UNKNOWN_GROUP
-    (senseless,) = queries.answers(state, pb.BrokerQuery())
+    (senseless,) = requests.query_answers(state, pb.BrokerQuery())
     assert senseless.error == ErrorCode.INVALID_REQUEST

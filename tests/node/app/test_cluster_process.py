@@ -12,10 +12,10 @@ from tank_node.app import cluster_process
 from tank_node.app.cluster_process import ClusterNodeProcess, RefusedError
 from tank_node.app.config import load
 from tank_node.app.process import Started
-from tank_node.cluster.session import ControllerSession
+from tank_node.cluster.stream import ControllerStream
 from tank_node.server.loop import TickLoop
 from tank_protos.generated import control_pb2 as pb
-from tests.support.ports import free_port
+from tests.support.processes.ports import free_port
 
 
 class Line:
@@ -41,7 +41,7 @@ class BreakingChannel:
 
     serves: asyncio.Event
 
-    def __init__(self, session: ControllerSession, prover: object, resolver: object) -> None:
+    def __init__(self, session: ControllerStream, prover: object, resolver: object) -> None:
         self._session = session
 
     async def run(self) -> None:
@@ -71,7 +71,7 @@ def test_a_line_that_ends_by_a_fault_ends_the_process(
 
         await ClusterNodeProcess(load(flags(tmp_path), {}), ["nowhere:1"]).run(announce)
 
-    with asyncio.Runner(loop_factory=TickLoop) as runner, pytest.raises(RefusedError, match="start it again"):
+    with asyncio.Runner(loop_factory=TickLoop) as runner, pytest.raises(RefusedError, match="start the"):
         runner.run(live())
     assert len(seen) == 1
 
@@ -79,7 +79,7 @@ def test_a_line_that_ends_by_a_fault_ends_the_process(
 class SilentChannel:
     """No controller answers."""
 
-    def __init__(self, session: ControllerSession, prover: object, resolver: object) -> None:
+    def __init__(self, session: ControllerStream, prover: object, resolver: object) -> None:
         """Nobody is asked."""
 
     async def run(self) -> None:
@@ -93,7 +93,7 @@ async def waits(controllers: list[str], *more: object) -> str:
 
 @pytest.mark.parametrize(
     ("find", "said"),
-    [(waits, "waits for a controller that belongs to a cluster"), (belongs_to_c, "taken it")],
+    [(waits, "waits for a controller that belongs to a cluster"), (belongs_to_c, "registered it")],
 )
 def test_probes_are_answered_while_it_waits_for_controllers_and_it_can_be_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, find: object, said: str

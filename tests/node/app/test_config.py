@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tank_node.app import config as node_config
-from tank_node.app.config import OPTIONS, Address, ConfigError, LogFormat, LogLevel, NodeConfig
+from tank_node.app.config import OPTIONS, ConfigError, LineFormat, ListenAddress, LogLevel, NodeConfig
 from tank_protos.topic_settings import FlushPolicy
 
 HOME = {"HOME": "/home/u"}
@@ -31,11 +31,11 @@ def load(
 
 def test_defaults_are_safe_and_local() -> None:
     config = load()
-    assert config.listen == Address("127.0.0.1", 11011)
-    assert config.http == Address("127.0.0.1", 11012)
+    assert config.listen == ListenAddress("127.0.0.1", 11011)
+    assert config.http == ListenAddress("127.0.0.1", 11012)
     assert config.data == Path("/home/u/.local/state/tank")
     assert config.flush is FlushPolicy.DISK
-    assert (config.log_format, config.log_level) == (LogFormat.TEXT, LogLevel.INFO)
+    assert (config.log_format, config.log_level) == (LineFormat.TEXT, LogLevel.INFO)
     assert (config.advertise, config.broker_id, config.cluster_id) == (None, None, "")
 
 
@@ -70,37 +70,86 @@ def test_the_file_may_be_named_by_the_environment() -> None:
 
 
 def test_the_http_port_follows_the_tank_port() -> None:
-    assert load({"listen": "0.0.0.0:2000"}).http == Address("127.0.0.1", 2001)
-    assert load({"listen": "127.0.0.1:0"}).http == Address("127.0.0.1", 0)
-    assert load({"listen": "127.0.0.1:65535"}).http == Address("127.0.0.1", 0)
+    assert load({"listen": "0.0.0.0:2000"}).http == ListenAddress("127.0.0.1", 2001)
+    assert load({"listen": "127.0.0.1:0"}).http == ListenAddress("127.0.0.1", 0)
+    assert load({"listen": "127.0.0.1:65535"}).http == ListenAddress("127.0.0.1", 0)
     assert load({"http": "off"}).http is None
-    assert load(file='http = "10.0.0.1:80"').http == Address("10.0.0.1", 80)
+    assert load(file='http = "10.0.0.1:80"').http == ListenAddress("10.0.0.1", 80)
     assert load(environment={"TANK_HTTP": "off"}).http is None
+
+
+def test_the_kafka_port_is_beside_the_tank_port() -> None:
+    for listen, kafka in (
+        (None, ListenAddress("127.0.0.1", 9092)),
+        ("0.0.0.0:2000", ListenAddress("0.0.0.0", 9092)),
+        ("127.0.0.1:0", ListenAddress("127.0.0.1", 0)),
+    ):
+        config = load({"listen": listen})
+        assert (config.kafka, config.kafka_is_default) == (kafka, True)
+
+
+def test_a_kafka_port_that_was_chosen_is_no_default() -> None:
+    chosen = ListenAddress("10.0.0.1", 9092)
+    given = [
+        load({"kafka": str(chosen)}),
+        load(environment={"TANK_KAFKA": str(chosen)}),
+        load(file=f'kafka = "{chosen}"'),
+    ]
+    assert [(each.kafka, each.kafka_is_default) for each in given] == [(chosen, False)] * 3
+    for off in (load({"kafka": "off"}), load(environment={"TANK_KAFKA": "OFF"}), load(file='kafka = "off"')):
+        assert (off.kafka, off.kafka_is_default) == (None, False)
+
+
+def test_kafka_clients_from_outside_need_a_port_that_was_chosen() -> None:
+    outside: dict[str, str | None] = {
+        "kafka_outside_listen": "0.0.0.0:9093",
+        "kafka_outside_advertise": "b.example.org:31092",
+    }
+    both = load({**outside, "kafka": "0.0.0.0:9092"})
+    assert both.kafka_outside_listen == ListenAddress("0.0.0.0", 9093)
+    assert both.kafka_outside_advertise == ListenAddress("b.example.org", 31092)
+    for name, value in outside.items():
+        with pytest.raises(
+            ConfigError, match="--kafka-outside-listen and --kafka-outside-advertise go together"
+        ):
+            load({"kafka": "0.0.0.0:9092", name: value})
+    for kafka in (None, "off"):
+        with pytest.raises(ConfigError, match="set --kafka for the others"):
+            load({**outside, "kafka": kafka})
+
+
+def test_what_kafka_clients_create() -> None:
+    assert load().kafka_auto_create is None, "it depends on the process"
+    assert load({"kafka_auto_create": "on"}).kafka_auto_create is True
+    assert load(environment={"TANK_KAFKA_AUTO_CREATE": "Off"}).kafka_auto_create is False
+    assert load(file='kafka_auto_create = "true"').kafka_auto_create is True, "as the chart writes it"
+    assert load().kafka_default_partitions == 1
+    assert load(file="kafka_default_partitions = 12").kafka_default_partitions == 12
 
 
 @pytest.mark.parametrize(
     ("text", "address"),
     [
-        ("localhost:1", Address("localhost", 1)),
-        (":11011", Address("0.0.0.0", 11011)),
-        ("[::1]:5", Address("::1", 5)),
+        ("localhost:1", ListenAddress("localhost", 1)),
+        (":11011", ListenAddress("0.0.0.0", 11011)),
+        ("[::1]:5", ListenAddress("::1", 5)),
     ],
 )
-def test_addresses(text: str, address: Address) -> None:
+def test_addresses(text: str, address: ListenAddress) -> None:
     assert node_config.read_address(text) == address
     assert node_config.read_address(str(address)) == address
 
 
 def test_which_addresses_are_this_machine_alone() -> None:
     local = ["127.0.0.1", "127.9.9.9", "localhost", "::1"]
-    assert all(Address(host, 1).is_loopback for host in local)
-    assert not any(Address(host, 1).is_loopback for host in ["0.0.0.0", "::", "10.0.0.1", "broker-1"])
+    assert all(ListenAddress(host, 1).is_loopback for host in local)
+    assert not any(ListenAddress(host, 1).is_loopback for host in ["0.0.0.0", "::", "10.0.0.1", "broker-1"])
 
 
 def test_an_address_of_the_outside_is_where_it_listens_and_where_it_is_reached() -> None:
     both = load({"outside_listen": "0.0.0.0:11013", "outside_advertise": "b.example.org:31011"})
-    assert both.outside_listen == Address("0.0.0.0", 11013)
-    assert both.outside_advertise == Address("b.example.org", 31011)
+    assert both.outside_listen == ListenAddress("0.0.0.0", 11013)
+    assert both.outside_advertise == ListenAddress("b.example.org", 31011)
     assert load({}).outside_listen is None
     for name, value in (("outside_listen", "0.0.0.0:11013"), ("outside_advertise", "b.example.org:31011")):
         with pytest.raises(ConfigError, match="go together"):
@@ -121,6 +170,14 @@ def test_an_address_of_the_outside_is_where_it_listens_and_where_it_is_reached()
         ("advertise", "h:0"),
         ("outside_listen", "127.0.0.1"),
         ("outside_advertise", "h:0"),
+        ("kafka", "on"),
+        ("kafka", "127.0.0.1"),
+        ("kafka_advertise", "0.0.0.0:9092"),
+        ("kafka_outside_listen", "127.0.0.1"),
+        ("kafka_outside_advertise", "h:0"),
+        ("kafka_auto_create", "yes"),
+        ("kafka_default_partitions", "0"),
+        ("kafka_default_partitions", "65531"),
         ("flush", "never"),
         ("log_format", "xml"),
         ("log_level", "loud"),

@@ -23,7 +23,7 @@ def test_it_waits_for_the_replicas_that_are_here_and_not_in_sync() -> None:
     process = CatchingUp(60_000, 1_000)
     behind = topic(partition(0, 1, ME), partition(1, 1), partition(2, 1, 3))
     assert process.problem(ME, [behind], 2_000) == (
-        "2 of its replicas are not in sync yet; it is ready in 59 s at the latest"
+        "2 of this broker's replicas are not in sync yet; it is ready in 59 s at the latest"
     )
     assert process.problem(ME, [topic(partition(0, 1, ME))], 3_000) is None
 

@@ -10,8 +10,8 @@ from tank_node.partition.partition import Partition
 from tank_node.store.meta import machine_boot_id
 from tank_protos.generated.tank import ProducePartition, ProduceRequest, ProduceTopic
 from tank_protos.wire.framing import frame
-from tests.node.tank.test_produce import batch_of, idempotent, outcome, produce
-from tests.support.bench_node import BenchNode
+from tests.support.clients.produce import batch_of, idempotent, outcome, produce
+from tests.support.nodes.bench_node import BenchNode
 
 
 @pytest.fixture

@@ -16,10 +16,13 @@ from tank_node.partition.waiters import Waiter
 from tank_node.replication.role import Role
 from tank_protos import topic_settings
 from tank_protos.error_codes import ErrorCode
-from tests.node.replication.test_leading import append
-from tests.node.tank.test_produce import batch_of, produce
-from tests.support.bench_node import BenchNode
-from tests.support.broker_cell import BrokerCell, CellNode, Told
+from tests.support.clients.produce import batch_of, produce
+from tests.support.controllers.shown_topics import show
+from tests.support.nodes.bench_node import BenchNode
+from tests.support.nodes.broker_cell import BrokerCell, CellNode, Told
+from tests.support.nodes.leading import append
+from tests.support.storage.compacted import put_records, records_of
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -77,7 +80,7 @@ def test_what_is_written_is_not_called_not_stored(node: BenchNode, written: bool
     partition.append(memoryview(batch_of(b"x")), told, 0)
     if written:
         assert partition.write()
-    partition.follow(Role.NONE, 2)
+    partition.become(Role.NONE, 2)
     assert told.told == {0: (error, 0, 0)}
     assert partition.log.written == int(written)
 
@@ -107,7 +110,7 @@ class Counting(Waiter[Partition]):
     def advanced(self, partition: Partition, appended_bytes: int) -> None:
         self._tell()
 
-    def settled(self, partition: Partition) -> None:
+    def end_known(self, partition: Partition) -> None:
         self._tell()
 
     def lost(self, partition: Partition) -> None:
@@ -117,11 +120,11 @@ class Counting(Waiter[Partition]):
         assert not self.done, "it has ended"
         self.told += 1
         for waiter in (self, *self.others):
-            self.node.broker.forget(waiter)
+            self.node.broker.deadlines.forget(waiter)
 
 
 @pytest.mark.plain_node
-@pytest.mark.parametrize("what", ["advanced", "settled", "lost"])
+@pytest.mark.parametrize("what", ["advanced", "end_known", "lost"])
 def test_a_wait_that_another_one_ends_is_not_told_again(node: BenchNode, what: str) -> None:
     node.controller.add("a", 1, flush="replicated")
     partition = node.broker.topics["a"].partitions[0]
@@ -129,12 +132,12 @@ def test_a_wait_that_another_one_ends_is_not_told_again(node: BenchNode, what: s
     waiters[0].others = waiters[1:]
     node.broker.begin_tick()
     for waiter in waiters:
-        node.broker.wait(waiter, (partition,), 1000)
+        node.broker.deadlines.wait(waiter, (partition,), 1000)
     if what == "lost":
-        partition.follow(Role.NONE, 2)
+        partition.become(Role.NONE, 2)
     else:
-        if what == "settled":
-            partition.settle_at(1)
+        if what == "end_known":
+            partition.know_end_at(1)
             partition.waiters.clear()
             partition.waiters.update(dict.fromkeys(waiters))
         produce(node.client(), batch_of(b"x"), topic="a")
@@ -195,9 +198,9 @@ def test_of_a_damaged_log_only_what_was_checked_counts_in_a_lossy_election(cell:
     assert ask is not None
     assert ask([(10, 0)]) == [ReplicaEnd(10, 0, 1, 1, damaged=False)]
     node.log().spoiled("bit rot")
-    node.log().written = 2**40  # a flipped bit in a record behind what was promised
+    node.log().tail.written = 2**40  # a flipped bit in a record behind what was promised
     assert ask([(10, 0)]) == [ReplicaEnd(10, 0, 1, 1, damaged=True)]
-    node.log().written = 1
+    node.log().tail.written = 1
 
 
 def test_a_lone_leader_serves_all_that_is_left_as_soon_as_it_is_mended(tmp_path: Path) -> None:
@@ -252,3 +255,46 @@ def test_what_a_lone_replica_is_being_moved_to_is_filled_anew_and_not_mended(tmp
         target.maintenance.run()
     assert state_of(target) is LogState.ACTIVE, "alone again, nobody else could fill it"
     cell.close()
+
+
+# --- tombstones ------------------------------------------------------------------------------------
+
+
+def compacted_turns(node: BenchNode, partition: Partition) -> None:
+    """Compaction has met the tombstones, and has had the time to remove them."""
+
+    def is_over() -> bool:
+        node.sync()
+        return partition.log.compaction is None
+
+    for _ in range(2):
+        node.pass_ms(1000)
+        node.maintenance.run()
+        node.maintenance.run()
+        until(is_over, "the end of a compaction")
+
+
+@pytest.mark.parametrize("in_sync", [(1,), (1, 2)])
+def test_tombstones_go_when_every_replica_has_them(node: BenchNode, in_sync: tuple[int, ...]) -> None:
+    """A replica that copied the log without them would keep what they deleted."""
+    topic = node.controller.add(
+        "k",
+        log_format="kafka",
+        log_cleanup_policy="compact",
+        log_cleaner_min_cleanable_ratio="0",
+        delete_retention_ms="1",
+        flush="replicated",
+    )
+    partition = node.broker.topics["k"].partitions[0]
+    log = partition.log
+    put_records(log, (b"a", b"old"), (b"a", None), (b"b", b"1"))
+    log.roll()
+    put_records(log, (b"c", b"1"))
+    log.flush()
+    partition.advance(log.last)
+    (placed,) = topic.partitions
+    placed = replace(placed, replicas=(1, 2), in_sync=in_sync)
+    show(node.controller.view, replace(topic, partitions=[placed]))
+    compacted_turns(node, partition)
+    left = sorted(records_of(log))
+    assert left == ([3, 4] if len(in_sync) == 2 else [2, 3, 4])

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from tank_node.broker.replica_removal import MovedAway
+from tank_node.broker.replica_removal import ReplicaRemoval
 from tank_protos.error_codes import PushError
-from tests.support.bench_node import BenchNode
-from tests.support.instant_controller import InstantController
-from tests.support.leader_line import (
+from tests.support.controllers.instant_controller import InstantController
+from tests.support.nodes.bench_node import BenchNode
+from tests.support.nodes.leader_line import (
     LEADER,
     OTHER,
     all_of,
@@ -33,10 +33,14 @@ class SlowController(InstantController):
         self.waiting.append(done)
 
 
-def given() -> tuple[MovedAway, SlowController, list[tuple[int, int]]]:
+def given() -> tuple[ReplicaRemoval, SlowController, list[tuple[int, int]]]:
     gone: list[tuple[int, int]] = []
     controller = SlowController()
-    return MovedAway(controller, lambda topic_id, number: gone.append((topic_id, number))), controller, gone
+    return (
+        ReplicaRemoval(controller, lambda topic_id, number: gone.append((topic_id, number))),
+        controller,
+        gone,
+    )
 
 
 def test_data_goes_when_the_view_is_known_to_be_current() -> None:

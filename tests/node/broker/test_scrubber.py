@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from tank_node.log.log import LogState, PartitionLog
-from tank_node.log.scrub import Scrubbed
-from tests.node.tank.test_produce import batch_of, produce
-from tests.support.bench_node import BenchNode
-from tests.support.fault_disk import FaultDisk
+from tank_node.segment.scrub import Scrubbed
+from tests.support.clients.produce import batch_of, produce
+from tests.support.nodes.bench_node import BenchNode
+from tests.support.storage.fault_disk import FaultDisk
 
 
 @pytest.fixture

@@ -13,7 +13,8 @@ import pytest
 
 from tank_node.cluster import channel
 from tank_node.cluster.channel import ControllerChannel
-from tank_node.cluster.session import ControllerSession, Line, Registration
+from tank_node.cluster.registration import Registration
+from tank_node.cluster.stream import ControllerLine, ControllerStream
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.generated.control_pb2_grpc import BrokersServicer, add_BrokersServicer_to_server
 from tests.support.manual_clock import ManualClock
@@ -32,22 +33,22 @@ class Controller(BrokersServicer):
             yield pb.BrokerDown(registered=pb.Registered(broker_epoch=1, index=1))
 
 
-class Session(ControllerSession):
+class Session(ControllerStream):
     """A broker's, with a fault of the test's choice."""
 
     def __init__(self, port: int) -> None:
         registration = Registration(b"i" * 16, b"d" * 16, True, "here", 11011)
         super().__init__("c", 1, [f"127.0.0.1:{port}"], registration, ManualClock(), lambda below: 0)
-        self.line: Line | None = None
+        self.line: ControllerLine | None = None
         self.heard = asyncio.Event()
         self.on_received: Callable[[], None] = self.heard.set
         self.on_tick: Callable[[], None] = lambda: None
 
-    def opened(self, line: Line) -> None:
+    def opened(self, line: ControllerLine) -> None:
         self.line = line
         super().opened(line)
 
-    def received(self, line: Line, down: pb.BrokerDown) -> None:
+    def received(self, line: ControllerLine, down: pb.BrokerDown) -> None:
         super().received(line, down)
         self.on_received()
 

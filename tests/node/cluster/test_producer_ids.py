@@ -6,7 +6,7 @@ from tank_node.cluster.link import ProducerOutcome
 from tank_node.cluster.producer_ids import ASK_AGAIN_MS, ASK_BELOW, ProducerIds
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
-from tests.support.session_node import Node
+from tests.support.nodes.stream_node import Node
 
 
 class Controllers:
@@ -54,29 +54,29 @@ def test_controllers_without_blocks_or_with_an_error_are_asked_again_after_a_whi
 
 def test_without_a_line_producers_get_ids_that_the_broker_holds_and_named_ones_wait() -> None:
     node = Node()
-    node.session.serve()
+    node.stream.serve()
     line = node.register()
-    node.session.tick()
+    node.stream.tick()
     (asked,) = line.all("proposal")
     assert asked.proposal.command.init_producer.block
     outcome = pb.ProposalOutcome(request_id=asked.proposal.request_id, producer_id=4000, producer_ids=1000)
     node.hear(outcome=outcome)
-    node.session.closed(line, "gone")
+    node.stream.closed(line, "gone")
     given: list[ProducerOutcome] = []
     for _ in range(2):
-        node.session.init_producer("", 0, given.append)
-    node.session.init_producer("named", 1, given.append)
+        node.stream.requests.init_producer("", 0, given.append)
+    node.stream.requests.init_producer("named", 1, given.append)
     assert [(each.error, each.producer_id) for each in given] == [(0, 4000), (0, 4001)]
 
 
 def test_ids_that_follow_each_other_come_from_the_controllers() -> None:
     node = Node()
-    node.session.serve()
+    node.stream.serve()
     line = node.register()
     given: list[ProducerOutcome] = []
-    node.session.reserve_producer_ids(0, given.append)
-    node.session.reserve_producer_ids(64, given.append)
-    node.session.reserve_producer_ids(64, given.append)
+    node.stream.requests.reserve_producer_ids(0, given.append)
+    node.stream.requests.reserve_producer_ids(64, given.append)
+    node.stream.requests.reserve_producer_ids(64, given.append)
     assert [(each.error, each.message) for each in given] == [
         (ErrorCode.INVALID_REQUEST, "ask for one producer id at least")
     ]

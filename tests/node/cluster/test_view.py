@@ -1,5 +1,7 @@
 """The node's copy of the cluster's state."""
 
+import pytest
+
 from tank_node.cluster.view import ChangeKind, ClusterView, TopicChange, WholeState
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.topic_settings import FlushPolicy
@@ -80,6 +82,42 @@ def test_brokers_are_reached_at_their_tank_endpoint() -> None:
     view.apply(pb.Delta(index=1, brokers=[pb.Broker(broker_id=1, epoch=1, endpoints=endpoints, rack="r")]))
     broker = view.brokers[1]
     assert (broker.host, broker.port, broker.rack, broker.epoch) == ("h", 2, "r", 1)
+
+
+def kafka_endpoints(*names: str) -> list[pb.Endpoint]:
+    return [pb.Endpoint(name=name, host=f"{name}.test", port=9092) for name in names]
+
+
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_brokers_are_reached_by_kafkas_clients_at_their_own_endpoints(is_whole: bool) -> None:
+    view = ClusterView("c", 1)
+    both = pb.Broker(broker_id=1, epoch=1, endpoints=kafka_endpoints("tank", "kafka", "kafka-outside"))
+    inside = pb.Broker(broker_id=2, epoch=2, endpoints=kafka_endpoints("tank", "outside", "kafka"))
+    neither = pb.Broker(broker_id=3, epoch=3, endpoints=kafka_endpoints("tank", "outside"))
+    delta = pb.Delta(index=3, brokers=[both, inside, neither])
+    if is_whole:
+        whole = WholeState(view)
+        whole.add(delta)
+        view.replace(whole)
+    else:
+        view.apply(delta)
+    shown = {
+        broker_id: (broker.kafka_address(outside=False), broker.kafka_address(outside=True))
+        for broker_id, broker in view.brokers.items()
+    }
+    assert shown == {
+        1: (("kafka.test", 9092), ("kafka-outside.test", 9092)),
+        2: (("kafka.test", 9092), ("kafka.test", 9092)),
+        3: (None, None),
+    }
+    assert view.brokers[1].address(outside=True) == ("tank.test", 9092)
+
+
+def test_a_broker_that_registers_without_its_kafka_port_has_none_any_more() -> None:
+    view = ClusterView("c", 1)
+    view.apply(pb.Delta(index=1, brokers=[pb.Broker(broker_id=1, endpoints=kafka_endpoints("kafka"))]))
+    view.apply(pb.Delta(index=2, brokers=[pb.Broker(broker_id=1, endpoints=kafka_endpoints("tank"))]))
+    assert (view.brokers[1].kafka_host, view.brokers[1].kafka_port) == ("", 0)
 
 
 def partition(number: int, leader_epoch: int) -> pb.Partition:

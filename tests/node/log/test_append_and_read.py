@@ -3,9 +3,9 @@
 import pytest
 
 from tank_node.log.log import LogState
-from tank_node.log.record import RECORD_BYTES, read_record
 from tank_node.log.settings import LogSettings
-from tests.support.logs import (
+from tank_node.segment.record import RECORD_BYTES, read_record
+from tests.support.storage.logs import (
     FOLDER,
     Folder,
     append,
@@ -39,7 +39,7 @@ def test_what_is_staged_is_not_read_before_it_is_written() -> None:
     append(log, b"a", write=False)
     assert (log.last, log.written) == (1, 0)
     assert read_chunk(log, 1) is None
-    log.write_staged()
+    log.tail.write()
     assert read_all(log) == {1: b"a"}
 
 
@@ -88,7 +88,7 @@ def test_a_tick_may_roll_several_segments() -> None:
     log = Folder(settings=SMALL).log()
     for n in range(50):
         append(log, b"%d" % n * 10, write=False)
-    log.write_staged()
+    log.tail.write()
     assert len(log.segments) > 5
     assert read_all(log) == {n + 1: b"%d" % n * 10 for n in range(50)}
 
@@ -111,7 +111,7 @@ def test_segments_roll_by_age() -> None:
 
 def test_jitter_makes_segments_roll_earlier() -> None:
     log = Folder(settings=LogSettings(roll_ms=1000)).log()
-    log.jitter_ms = 400
+    log.tail.jitter_ms = 400
     for now_ms in (10_000, 10_599, 10_600):
         append(log, b"x", now_ms=now_ms)
     assert [segment.base for segment in log.segments] == [1, 3]
@@ -142,7 +142,7 @@ def test_a_large_append_is_written_in_pieces_that_end_at_64_kib() -> None:
     folder.fault.write_at = watched  # type: ignore[method-assign, assignment]
     for n in range(5):
         append(log, bytes([n]) * 50_000, write=False)
-    log.write_staged()
+    log.tail.write()
     pieces = [size for size in sizes if size[1] != 5 * RECORD_BYTES]
     assert all(end % 65536 == 0 for end in (p + n for p, n in pieces[:-1]))
     assert all(n <= 65536 for _, n in pieces)
@@ -183,7 +183,7 @@ def test_a_dense_batch_cannot_leave_a_gap_and_no_batch_goes_back() -> None:
     append(log, b"a")
     for first in (0, 1, 5):
         with pytest.raises(ValueError, match="cannot follow"):
-            log.stage(
+            log.tail.stage(
                 batch(b"b"), messages=1, first=first, span=0, max_timestamp_ms=0, leader_epoch=1, now_ms=1
             )
     assert log.last == 1
@@ -205,13 +205,13 @@ def test_an_index_of_many_records_is_searched_right() -> None:
     numbers = [
         append(log, *[b"x"] * (1 + n % 3), timestamp_ms=5 * n + 1, write=n % 100 == 0) for n in range(3000)
     ]
-    log.write_staged()
+    log.tail.write()
     for segment in log.segments:
         segment.index.drop_memory()
     for n in (*range(0, 3000, 37), 2999):
         first, last = numbers[n]
         for number in range(first, last + 1):
-            log.forget_cursors()
+            log.cursors.clear()
             chunk = read_chunk(log, number, 1)
             assert chunk is not None
             assert (chunk.first, chunk.last) == (first, last)
@@ -283,7 +283,7 @@ def test_the_size_is_that_of_the_files() -> None:
 
 
 def test_a_segment_holds_a_bounded_number_of_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tank_node.log.append.MAX_SEGMENT_RECORDS", 3)
+    monkeypatch.setattr("tank_node.log.tail.MAX_SEGMENT_RECORDS", 3)
     monkeypatch.setattr("tank_node.log.staged.MAX_SEGMENT_RECORDS", 3)
     folder = Folder()
     log = folder.log()
@@ -295,6 +295,6 @@ def test_a_segment_holds_a_bounded_number_of_batches(monkeypatch: pytest.MonkeyP
     assert [segment.count for segment in log.segments] == [3, 3, 3, 1]
     for _ in range(2):
         append(log, b"x", write=False)
-    log.write_staged()
+    log.tail.write()
     append(log, b"x")
     assert [segment.count for segment in log.segments] == [3, 3, 3, 3, 1]

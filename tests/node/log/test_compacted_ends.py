@@ -6,12 +6,14 @@ from collections.abc import Callable
 import pytest
 
 from tank_node.log import compaction
-from tank_node.log.errors import StorageError
 from tank_node.log.log import LogState, PartitionLog
+from tank_node.log.maintenance import maintain
 from tank_node.log.producers import Outcome
+from tank_node.log.pushed import append_stretch
 from tank_node.log.settings import LogSettings
-from tests.support.logs import FOLDER, Folder, append, read_all
-from tests.support.replicas import push, stretch_of
+from tank_node.segment.errors import StorageError
+from tests.support.nodes.replicas import push, stretch_of
+from tests.support.storage.logs import FOLDER, Folder, append, read_all
 
 REPLICATED = LogSettings(replication_factor=3)
 COMPACTED = LogSettings(segment_bytes=120, compact=True, min_cleanable_ratio=0.0, replication_factor=3)
@@ -36,11 +38,11 @@ def test_a_lost_tail_is_missed_though_the_leader_had_compacted_what_is_left(roll
         append(leader, b"%04d" % number, keys=[b"k%d" % (number % 20)])
     leader.roll()
     leader.flush()
-    leader.maintain(10_000, leader.last)
+    maintain(leader, 10_000, leader.last)
     assert len(read_all(leader)) == 20
     folder = Folder(settings=REPLICATED)
     log = folder.log()
-    log.append_stretch(stretch_of(leader, 1, 150), 0)
+    append_stretch(log, stretch_of(leader, 1, 150), 0)
     log.flush()
     end = log.last
     assert 20 < end < 40
@@ -65,11 +67,11 @@ def test_a_lost_tail_is_missed_though_the_leader_had_compacted_what_is_left(roll
 @pytest.mark.parametrize("without", ["nothing", "checkpoint"])
 def test_what_compaction_took_is_not_missed(without: str) -> None:
     folder, log = keyed(40)
-    log.maintain(10_000, log.last)
+    maintain(log, 10_000, log.last)
     kept = read_all(log)
     assert len(kept) < 10
-    ends = [segment.last + 1 for segment in log.segments[:-1]]
-    assert ends != [segment.base for segment in log.segments[1:]]
+    ends = [segment.last + 1 for segment in log.segments.list[:-1]]
+    assert ends != [segment.base for segment in log.segments.list[1:]]
     if without != "nothing":
         folder.fault.delete(f"/data/{without}")
     log = folder.kill()
@@ -85,7 +87,7 @@ class Never:
 
 def test_nor_what_a_compaction_took_whose_end_nobody_saw() -> None:
     folder, log = keyed(40)
-    log.maintain(10_000, log.last, Never())
+    maintain(log, 10_000, log.last, Never())
     assert folder.fault.paths(".swap")
     log = folder.kill()
     assert (log.state, log.last) == (LogState.ACTIVE, 40), log.reason
@@ -96,12 +98,12 @@ def test_without_the_promise_no_compaction_begins() -> None:
     folder, log = keyed(40)
     folder.fault.fail_write = lambda path: "checkpoint" in path
     with pytest.raises(StorageError):
-        log.maintain(10_000, log.last)
+        maintain(log, 10_000, log.last)
     assert (log.compaction, len(read_all(log))) == (None, 40)
     folder.fault.fail_write = lambda path: False
-    log.maintain(10_001, log.last)
+    maintain(log, 10_001, log.last)
     assert len(read_all(log)) == 40, "not at once again"
-    log.maintain(10_000 + compaction.RETRY_MS, log.last)
+    maintain(log, 10_000 + compaction.RETRY_MS, log.last)
     assert len(read_all(log)) < 10
 
 
@@ -111,13 +113,13 @@ def test_what_producers_memory_consists_of_stays_so_that_a_replica_that_copies_i
         append(log, b"%d" % turn, keys=[b"k"], producer=(9, 0, turn))
     log.roll()
     log.flush()
-    log.maintain(10_000, log.last)
+    maintain(log, 10_000, log.last)
     assert read_all(log) == {n: b"%d" % (n - 1) for n in range(4, 9)}
     copy = Folder(settings=COMPACTED).log()
     push(log, copy)
-    verdict = copy.check_producer(9, 0, 8, 1)
+    verdict = copy.tail.check_producer(9, 0, 8, 1)
     assert verdict.outcome is Outcome.APPEND
-    assert copy.check_producer(9, 0, 3, 1).outcome is Outcome.REPEAT
+    assert copy.tail.check_producer(9, 0, 3, 1).outcome is Outcome.REPEAT
 
 
 def test_a_log_goes_on_ending_with_a_batch_or_nobody_who_copies_it_would_have_its_end() -> None:
@@ -128,7 +130,7 @@ def test_a_log_goes_on_ending_with_a_batch_or_nobody_who_copies_it_would_have_it
     for kept in ([1, 3, 4], [1, 5]):
         log.roll()
         log.flush()
-        log.maintain(10_000, log.last)
+        maintain(log, 10_000, log.last)
         assert list(read_all(log)) == kept, "what is not the newest any more goes"
         push(log, copy)
         assert copy.last == log.last

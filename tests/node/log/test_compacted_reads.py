@@ -2,11 +2,12 @@
 
 import pytest
 
-from tank_node.log.errors import LogDamaged
 from tank_node.log.log import LogState, PartitionLog
-from tank_node.log.record import RECORD_BYTES, read_record
+from tank_node.log.maintenance import maintain
 from tank_node.log.settings import LogSettings
-from tests.support.logs import Folder, append, read_chunk
+from tank_node.segment.errors import LogDamaged
+from tank_node.segment.record import RECORD_BYTES, read_record
+from tests.support.storage.logs import Folder, append, read_chunk
 
 
 def put(log: PartitionLog, messages: list[tuple[bytes | None, bytes]]) -> None:
@@ -16,7 +17,7 @@ def put(log: PartitionLog, messages: list[tuple[bytes | None, bytes]]) -> None:
 def compacted(folder: Folder) -> None:
     log = folder.log()
     log.flush()
-    log.maintain(1000, log.last)
+    maintain(log, 1000, log.last)
 
 
 def test_a_consumer_that_goes_on_behind_the_last_message_of_a_batch_finds_the_next_one() -> None:

@@ -3,25 +3,21 @@
 import pytest
 
 from tank_node.log import compaction
-from tank_node.log.log import LogState, PartitionLog
-from tank_node.log.record import BREAK, REWRITTEN
+from tank_node.log.log import LogState
+from tank_node.log.maintenance import maintain
 from tank_node.log.settings import LogSettings
+from tank_node.segment.record import BREAK, REWRITTEN
 from tank_protos import bundle
-from tests.support.logs import FOLDER, Folder, append, append_sparse, read_all, read_chunk, read_chunks
-
-SETTINGS = LogSettings(segment_bytes=120, compact=True, min_cleanable_ratio=0.0)
-Keyed = list[tuple[bytes | None, bytes]]
-
-
-def put(log: PartitionLog, messages: Keyed) -> None:
-    append(log, *[value for _, value in messages], keys=[key for key, _ in messages], now_ms=1000)
-
-
-def compacted(folder: Folder) -> PartitionLog:
-    log = folder.log()
-    log.flush()
-    log.maintain(1000, log.last)
-    return log
+from tests.support.storage.compacted import SETTINGS, compacted, put
+from tests.support.storage.logs import (
+    FOLDER,
+    Folder,
+    append,
+    append_sparse,
+    read_all,
+    read_chunk,
+    read_chunks,
+)
 
 
 def test_the_newest_of_each_key_and_everything_without_key_stays() -> None:
@@ -113,11 +109,11 @@ def test_segments_where_nothing_would_change_are_left_alone() -> None:
         put(log, [(b"key-%d" % n, b"value")])
     log.roll()
     log.flush()
-    before = {path: folder.fault._file(path) for path in folder.fault.paths() if path.startswith(FOLDER)}
+    before = {path: folder.fault.file(path) for path in folder.fault.paths() if path.startswith(FOLDER)}
     log = compacted(folder)
-    assert all(folder.fault._file(path) is file for path, file in before.items())
+    assert all(folder.fault.file(path) is file for path, file in before.items())
     changes = folder.fault.changes
-    log.maintain(1000, log.last)
+    maintain(log, 1000, log.last)
     assert folder.fault.changes == changes, "nothing new, nothing done"
 
 
@@ -127,16 +123,50 @@ def test_it_waits_until_enough_is_new_and_below_the_high_water_mark() -> None:
     for n in range(20):
         put(log, [(b"k", b"%04d" % n)])
     log.flush()
-    log.maintain(1000, 0)
+    maintain(log, 1000, 0)
     assert len(read_all(log)) == 20, "nothing above the mark is touched"
-    log.maintain(1000, 20)
+    maintain(log, 1000, 20)
     left = len(read_all(log))
     assert left < 5
     put(log, [(b"k", b"next")])
     put(log, [(b"k", b"next")])
     log.flush()
-    log.maintain(1000, log.last)
+    maintain(log, 1000, log.last)
     assert len(read_all(log)) <= left + 2
+
+
+def test_messages_stay_for_the_lag_and_let_older_ones_stay_so_long() -> None:
+    lagging = LogSettings(
+        segment_bytes=2000, compact=True, min_cleanable_ratio=0.0, min_compaction_lag_ms=500
+    )
+    folder = Folder(settings=lagging)
+    log = folder.log()
+    for now_ms, values in ((1000, (b"1", b"2")), (1400, (b"3", b"4"))):
+        append(log, *values, keys=[b"k"] * 2, now_ms=now_ms)
+        log.roll()
+    append(log, b"active", keys=[b"k"], now_ms=1400)
+    log.flush()
+    maintain(log, 1499, log.last)
+    assert sorted(read_all(log)) == [1, 2, 3, 4, 5], "nothing is old enough"
+    maintain(log, 1500, log.last)
+    assert sorted(read_all(log)) == [2, 3, 4, 5], "what is old enough knows of nothing newer"
+    maintain(log, 1900, log.last)
+    assert sorted(read_all(log)) == [4, 5]
+
+
+def test_a_log_that_is_compacted_may_be_bounded_too() -> None:
+    folder = Folder(
+        settings=LogSettings(segment_bytes=2000, compact=True, min_cleanable_ratio=0.0, retention_ms=500)
+    )
+    log = folder.log()
+    for now_ms, key in ((1000, b"a"), (1400, b"b"), (1400, b"b")):
+        append(log, b"x", b"y", keys=[key] * 2, now_ms=now_ms)
+        log.roll()
+    log.flush()
+    maintain(log, 1500, log.last)
+    assert sorted(read_all(log)) == [2, 6]
+    maintain(log, 1501, log.last)
+    assert sorted(read_all(log)) == [6]
 
 
 def test_empty_segments_survive_a_restart() -> None:
@@ -194,7 +224,7 @@ def test_a_spoiled_batch_stops_the_round_and_nothing_is_dropped() -> None:
     folder.fault.overwrite(path, bytes(content))
     files = {path: folder.fault.content(path) for path in folder.fault.paths() if path.startswith(FOLDER)}
     log = compacted(folder)
-    assert (log.compacted_through, log.state) == (0, LogState.DAMAGED)
+    assert (log.segments.compacted_through, log.state) == (0, LogState.DAMAGED)
     assert files == {p: folder.fault.content(p) for p in folder.fault.paths() if p.startswith(FOLDER)}
 
 
@@ -203,11 +233,11 @@ def test_a_batch_that_nobody_can_decode_stays_and_stops_nothing() -> None:
     log = folder.log()
     put(log, [(b"k", b"old")])
     garbage = memoryview(bundle.as_batch(bytes([0, 3]) + b"no messages"))
-    log.stage(garbage, messages=3, first=None, span=2, max_timestamp_ms=0, leader_epoch=1, now_ms=1000)
+    log.tail.stage(garbage, messages=3, first=None, span=2, max_timestamp_ms=0, leader_epoch=1, now_ms=1000)
     put(log, [(b"k", b"new")])
     log.roll()
     log = compacted(folder)
-    assert log.compacted_through == 5
+    assert log.segments.compacted_through == 5
     records = [record for segment in log.segments for record in segment.index.records()]
     assert [(record.first, record.messages) for record in records] == [(2, 3), (5, 1)]
 
@@ -221,11 +251,11 @@ def test_a_round_that_found_no_room_leaves_nothing_and_waits_before_the_next() -
     log.flush()
     before = sorted([*folder.fault.paths(), "/data/checkpoint.previous"])
     folder.fault.capacity_bytes = folder.fault.used_bytes + 1000
-    log.maintain(1000, log.last)
-    assert (log.state, log.compacted_through, folder.fault.paths()) == (LogState.ACTIVE, 0, before)
+    maintain(log, 1000, log.last)
+    assert (log.state, log.segments.compacted_through, folder.fault.paths()) == (LogState.ACTIVE, 0, before)
     folder.fault.capacity_bytes = None
-    log.maintain(1000 + compaction.RETRY_MS - 1, log.last)
-    assert log.compacted_through == 0
-    log.maintain(1000 + compaction.RETRY_MS, log.last)
-    assert log.compacted_through == 20
+    maintain(log, 1000 + compaction.RETRY_MS - 1, log.last)
+    assert log.segments.compacted_through == 0
+    maintain(log, 1000 + compaction.RETRY_MS, log.last)
+    assert log.segments.compacted_through == 20
     assert sum(value.startswith(b"0") for value in read_all(log).values()) == 1

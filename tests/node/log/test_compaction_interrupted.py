@@ -6,11 +6,12 @@ from collections.abc import Callable
 import pytest
 
 from tank_node.log.log import LogState
+from tank_node.log.maintenance import maintain
 from tank_node.log.producers import Outcome, ProducerVerdict
 from tank_node.log.settings import LogSettings
-from tests.node.log.test_compaction import SETTINGS, compacted, put
-from tests.support.fault_disk import PowerLoss
-from tests.support.logs import Folder, append, read_all
+from tests.support.storage.compacted import SETTINGS, compacted, put
+from tests.support.storage.fault_disk import PowerLoss
+from tests.support.storage.logs import Folder, append, read_all
 
 
 def test_a_truncation_while_it_runs_cancels_it() -> None:
@@ -27,9 +28,9 @@ def test_a_truncation_while_it_runs_cancels_it() -> None:
     for n in range(10):
         put(log, [(b"k", b"%04d" % n)])
     log.flush()
-    log.maintain(1000, 10, Later())
+    maintain(log, 1000, 10, Later())
     [(job, done)] = jobs
-    log.maintain(1000, 10, Later())
+    maintain(log, 1000, 10, Later())
     assert len(jobs) == 1, "one at a time"
     log.truncate_to(3)
     job()
@@ -48,7 +49,7 @@ def test_what_an_interrupted_round_left_is_not_taken_for_the_end_of_a_segment() 
         folder.disk.close(folder.disk.open(path + ".cleaned", create=True))
         folder.fault.overwrite(path + ".cleaned", b"x" * 1000)
     log = compacted(folder)
-    assert log.compacted_through == 2
+    assert log.segments.compacted_through == 2
     assert len(folder.fault.content(log.segments[0].path(".log"))) == log.segments[0].size_bytes
 
 
@@ -65,7 +66,7 @@ def test_a_kill_after_a_truncation_brings_no_compacted_batch_back() -> None:
         ) -> None:
             job()  # and the loop never hears of it
 
-    log.maintain(1000, 10, Thread())
+    maintain(log, 1000, 10, Thread())
     assert folder.fault.paths(".swap")
     log.truncate_to(1)
     log = folder.kill()
@@ -85,9 +86,9 @@ def test_a_kill_after_retention_brings_no_compacted_segment_back() -> None:
         ) -> None:
             job()
 
-    log.maintain(1000, 60, Thread())
+    maintain(log, 1000, 60, Thread())
     log.apply_settings(LogSettings(segment_bytes=120, retention_segments=2))
-    log.maintain(1000, 60)
+    maintain(log, 1000, 60)
     first = log.first_available
     assert first > 1
     assert folder.kill().first_available == first
@@ -113,9 +114,9 @@ def test_a_truncation_at_the_last_moment_of_a_rewrite_leaves_no_file() -> None:
             job()
             done()
 
-    log.maintain(1000, 10, Meanwhile())
+    maintain(log, 1000, 10, Meanwhile())
     assert not [path for path in folder.fault.paths() if path.endswith((".swap", ".cleaned"))]
-    assert (log.compacted_through, len(read_all(log))) == (0, 10)
+    assert (log.segments.compacted_through, len(read_all(log))) == (0, 10)
 
 
 def test_producers_are_remembered_when_their_records_were_rewritten_and_the_power_goes() -> None:
@@ -126,12 +127,12 @@ def test_producers_are_remembered_when_their_records_were_rewritten_and_the_powe
             append(log, b"%02d" % n, b"x", keys=[b"k", b"k"], producer=(9, 0, 2 * n))
         log.roll()
         log = compacted(folder)
-        assert log.compacted_through == 6
+        assert log.segments.compacted_through == 6
         folder.fault.lose_power(random.Random(seed))
         log = folder.reopen_after_power_loss()
         assert log.last == 6
-        assert log.check_producer(9, 0, 6, 1).outcome is Outcome.APPEND
-        assert log.check_producer(9, 0, 4, 2) == ProducerVerdict(Outcome.REPEAT, 5, 6)
+        assert log.tail.check_producer(9, 0, 6, 1).outcome is Outcome.APPEND
+        assert log.tail.check_producer(9, 0, 4, 2) == ProducerVerdict(Outcome.REPEAT, 5, 6)
 
 
 def life(folder: Folder) -> None:
@@ -140,7 +141,7 @@ def life(folder: Folder) -> None:
         put(log, [(b"k%d" % (n % 2), b"%04d" % n), (None, b"free")])
     log.flush()
     folder.data.write_checkpoint()
-    log.maintain(1000, log.last)
+    maintain(log, 1000, log.last)
     log.flush()
 
 

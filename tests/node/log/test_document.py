@@ -5,11 +5,12 @@ import re
 from pathlib import Path
 
 import tank_node.log
-from tank_node.log import record, swap
-from tank_node.log.record import RECORD, Record
+import tank_node.segment
+from tank_node.segment import record, swap
+from tank_node.segment.record import RECORD, Record
 
 PAGE = (Path(__file__).parents[3] / "docs" / "log.md").read_text()
-FOLDER = Path(tank_node.log.__file__).parent
+FOLDERS = tuple(Path(str(room.__file__)).parent for room in (tank_node.log, tank_node.segment))
 WIDTHS = {"B": ("u8", 1), "H": ("u16", 2), "I": ("u32", 4), "Q": ("u64", 8)}
 
 
@@ -51,21 +52,27 @@ def test_every_module_is_named_once() -> None:
         for row in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
         for name in re.findall(r"`(\w+)`", row)
     ]
-    assert sorted(named) == sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "__init__")
+    assert sorted(named) == sorted(modules())
 
 
 def imports(path: Path) -> set[str]:
-    """The log's own modules that one imports when it is loaded, not for types alone."""
+    """The modules of the two rooms that one of them imports."""
     found = set()
     for node in ast.parse(path.read_text()).body:
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tank_node.log"):
-            _, _, module = (node.module or "").partition("tank_node.log.")
-            found |= {module} if module else {alias.name for alias in node.names}
+        if isinstance(node, ast.ImportFrom):
+            package, _, room = (node.module or "").partition(".")
+            room, _, module = room.partition(".")
+            if package == "tank_node" and room in ("log", "segment"):
+                found |= {module} if module else {alias.name for alias in node.names}
     return found
 
 
+def modules() -> dict[str, Path]:
+    return {path.stem: path for folder in FOLDERS for path in folder.glob("*.py") if path.stem != "__init__"}
+
+
 def test_no_module_imports_itself_in_a_circle() -> None:
-    uses = {path.stem: imports(path) for path in FOLDER.glob("*.py")}
+    uses = {name: imports(path) for name, path in modules().items()}
     while free := [name for name, needed in uses.items() if not needed & uses.keys()]:
         for name in free:
             del uses[name]
@@ -78,5 +85,5 @@ def test_modules_import_down_the_layers() -> None:
     layers = [re.findall(r"`(\w+)`", layer) for layer in text[1].split("<")]
     level = {name: at for at, names in enumerate(layers) for name in names}
     for name in level:
-        for used in imports(FOLDER / f"{name}.py") & level.keys():
+        for used in imports(modules()[name]) & level.keys():
             assert level[used] <= level[name], f"{name} imports {used}"

@@ -4,9 +4,12 @@ that a client put far ahead was never committed, or its leader had begun behind 
 import pytest
 
 from tank_node.log.log import PartitionLog
+from tank_node.log.maintenance import maintain
+from tank_node.log.pushed import append_stretch
+from tank_node.log.refill import begin_anew
 from tank_node.log.settings import LogSettings
-from tests.support.logs import Folder, append, append_sparse, read_all
-from tests.support.replicas import assert_copies, push, stretch_of
+from tests.support.nodes.replicas import assert_copies, push, stretch_of
+from tests.support.storage.logs import Folder, append, append_sparse, read_all
 
 FAR = 1_000_000
 REPLICATED = LogSettings(replication_factor=3)
@@ -15,7 +18,7 @@ REPLICATED = LogSettings(replication_factor=3)
 def leader_of(first: int, last: int, epoch: int) -> PartitionLog:
     log = Folder(settings=REPLICATED).log()
     if first > 1:
-        log.begin_anew(first, 1)
+        begin_anew(log, first, 1)
     while log.last < last:
         append(log, b"%d" % (log.last + 1), epoch=epoch)
     return log
@@ -29,11 +32,11 @@ def begun_far_ahead(*, with_batch: bool) -> Folder:
     """A follower whose first leader's log began at a number that a client chose. Nobody else has that."""
     folder = Folder(settings=REPLICATED)
     follower = folder.log()
-    follower.begin_anew(FAR, 0)
+    begin_anew(follower, FAR, 0)
     if with_batch:
         first = Folder(settings=REPLICATED).log()
         append_sparse(first, [FAR], b"never committed")
-        follower.append_stretch(stretch_of(first, 1)._replace(start=FAR), 0)
+        append_stretch(follower, stretch_of(first, 1)._replace(start=FAR), 0)
     follower.flush()
     return folder
 
@@ -42,7 +45,7 @@ def begun_far_ahead(*, with_batch: bool) -> Folder:
 def test_the_next_leaders_low_numbers_are_synced_by_an_fsync_and_survive(with_batch: bool) -> None:
     folder = begun_far_ahead(with_batch=with_batch)
     follower, leader = folder.log(), leader_of(1, 5, epoch=2)
-    follower.append_stretch(stretch_of(leader, 1), 0)
+    append_stretch(follower, stretch_of(leader, 1), 0)
     assert (follower.last, follower.synced, follower.epochs) == (5, 0, [(2, 1)])
     assert names(folder) == [1], "the name is of the end before it"
     assert_copies(leader, follower)
@@ -55,7 +58,7 @@ def test_what_is_committed_and_gone_here_is_not_taken_again() -> None:
     """The leader before had dropped it: this replica began behind it, and forgot the epoch there."""
     folder = Folder(settings=REPLICATED)
     follower, leader = folder.log(), leader_of(101, 200, epoch=1)
-    follower.begin_anew(151, 1)
+    begin_anew(follower, 151, 1)
     push(leader, follower, start=101, keep=150, max_bytes=1)
     assert (follower.last, follower.segments[0].base, follower.segments[0].first) == (200, 151, 151)
     kept = {n: b"%d" % n for n in range(151, 201)}
@@ -66,8 +69,8 @@ def test_what_is_committed_and_gone_here_is_not_taken_again() -> None:
 def test_where_only_a_part_is_committed_the_rest_is_taken() -> None:
     folder = Folder(settings=REPLICATED)
     follower, leader = folder.log(), leader_of(101, 200, epoch=1)
-    follower.begin_anew(151, 1)
-    follower.append_stretch(stretch_of(leader, 101), 120)
+    begin_anew(follower, 151, 1)
+    append_stretch(follower, stretch_of(leader, 101), 120)
     assert (follower.last, names(folder)) == (200, [121])
     kept = {n: b"%d" % n for n in range(121, 201)}
     assert read_all(follower) == kept
@@ -86,9 +89,9 @@ def test_a_batch_that_the_leader_has_compacted_away_is_no_hole() -> None:
     append(leader, b"new", keys=[b"k"])
     leader.roll()
     leader.flush()
-    leader.maintain(10_000, leader.last)
+    maintain(leader, 10_000, leader.last)
     assert len(read_all(leader)) == 1
     held = read_all(follower)
-    follower.append_stretch(stretch_of(leader, 1), 0)
+    append_stretch(follower, stretch_of(leader, 1), 0)
     assert read_all(follower) == held | read_all(leader)
     assert follower.synced == 6

@@ -5,7 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
-from tank_node.log.errors import (
+from tank_node.log.log import LogState, PartitionLog
+from tank_node.log.producers import Outcome
+from tank_node.log.settings import LogSettings
+from tank_node.segment.errors import (
     DiskFailed,
     DiskFull,
     LogDamaged,
@@ -13,13 +16,10 @@ from tank_node.log.errors import (
     StorageError,
     TooManyOpenFiles,
 )
-from tank_node.log.log import LogState, PartitionLog
-from tank_node.log.producers import Outcome
-from tank_node.log.settings import LogSettings
 from tank_node.store.flusher import Flusher
-from tests.support.fault_disk import FaultDisk
-from tests.support.logs import FOLDER, Folder, append, error_of, read_all
-from tests.support.posting import Posting
+from tests.support.clients.posting import Posting
+from tests.support.storage.fault_disk import FaultDisk
+from tests.support.storage.logs import FOLDER, Folder, append, error_of, read_all
 
 
 def test_a_full_disk_is_an_error_reads_go_on_and_writes_resume() -> None:
@@ -47,9 +47,9 @@ def test_nothing_of_a_failed_tick_is_left_whatever_the_room(room: int) -> None:
     for n in range(6):
         append(log, b"%d" % n * 30, producer=(9, 0, 1 + n), epoch=2, now_ms=9000, write=False)
     with pytest.raises(DiskFull):
-        log.write_staged()
+        log.tail.write()
     assert (log.last, log.written, log.epochs, log.state) == (1, 1, [(1, 1)], LogState.ACTIVE)
-    assert log.check_producer(9, 0, 1, 1).outcome is Outcome.APPEND
+    assert log.tail.check_producer(9, 0, 1, 1).outcome is Outcome.APPEND
     left = {path: folder.fault.content(path) for path in folder.fault.paths() if path.startswith(FOLDER)}
     assert left == kept
     folder.fault.capacity_bytes = None
@@ -308,7 +308,7 @@ def test_what_was_staged_before_damage_was_found_is_refused_not_forgotten() -> N
     folder.fault.overwrite(path, bytes(len(folder.fault.content(path))))
     assert log.scrub(1 << 20).bad
     with pytest.raises(LogDamaged):
-        log.write_staged()
+        log.tail.write()
     assert log.last == 1
 
 

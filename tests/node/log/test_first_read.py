@@ -5,10 +5,10 @@ import random
 
 import pytest
 
-from tank_node.log.errors import LogDamaged
 from tank_node.log.log import LogState
 from tank_node.log.settings import LogSettings
-from tests.support.logs import FOLDER, Folder, append, read_chunks
+from tank_node.segment.errors import LogDamaged
+from tests.support.storage.logs import FOLDER, Folder, append, read_chunks
 
 REPLICATED = LogSettings(replication_factor=3)
 LOG = f"{FOLDER}/{1:020d}.log"
@@ -43,7 +43,7 @@ def test_every_byte_flipped_after_a_clean_stop_is_found_by_the_read_that_meets_i
         flipped = bytearray(files[path])
         flipped[at] ^= bit
         folder.fault.overwrite(path, bytes(flipped))
-        folder.data = folder._open()
+        folder.data = folder.open()
         log = folder.log()
         number = first_wanted
         try:

@@ -6,10 +6,11 @@ import random
 import pytest
 
 from tank_node.log.log import LogState, PartitionLog
+from tank_node.log.maintenance import maintain
 from tank_node.log.producers import Outcome
 from tank_node.log.settings import LogSettings
-from tests.support.fault_disk import PowerLoss
-from tests.support.logs import Folder, append, read_all
+from tests.support.storage.fault_disk import PowerLoss
+from tests.support.storage.logs import Folder, append, read_all
 
 SETTINGS = LogSettings(segment_bytes=100, replication_factor=3)
 PRODUCER = 9
@@ -28,7 +29,7 @@ def filled() -> tuple[Folder, PartitionLog]:
 
 def expire(folder: Folder, log: PartitionLog) -> None:
     log.apply_settings(LogSettings(segment_bytes=100, replication_factor=3, retention_segments=2))
-    log.maintain(1000, 6)
+    maintain(log, 1000, 6)
 
 
 def cut_to_two(folder: Folder, log: PartitionLog) -> None:
@@ -66,8 +67,8 @@ def test_retention_that_is_interrupted_damages_nothing(power: bool) -> None:
             stored = read_all(log)
             assert {5: b"5" * 60, 6: b"6" * 60}.items() <= stored.items()
             assert list(stored) == list(range(log.first_available, 7)), "no hole"
-            assert log.check_producer(PRODUCER, 0, 6, 1).outcome is Outcome.APPEND
-            assert log.check_producer(PRODUCER, 0, 5, 1).outcome is Outcome.REPEAT
+            assert log.tail.check_producer(PRODUCER, 0, 6, 1).outcome is Outcome.APPEND
+            assert log.tail.check_producer(PRODUCER, 0, 5, 1).outcome is Outcome.REPEAT
 
 
 @pytest.mark.parametrize("power", [False, True], ids=["killed", "without power"])
@@ -83,6 +84,6 @@ def test_a_truncation_that_is_interrupted_leaves_no_hole(power: bool) -> None:
             assert list(stored) == list(range(1, log.last + 1)), f"{step}/{seed}"
             assert log.last >= 2
             sequence = log.last
-            assert log.check_producer(PRODUCER, 0, sequence, 1).outcome is Outcome.APPEND
+            assert log.tail.check_producer(PRODUCER, 0, sequence, 1).outcome is Outcome.APPEND
             assert append(log, b"next", producer=(PRODUCER, 0, sequence)) == (sequence + 1, sequence + 1)
-            assert log.check_producer(PRODUCER, 0, sequence, 1).outcome is Outcome.REPEAT
+            assert log.tail.check_producer(PRODUCER, 0, sequence, 1).outcome is Outcome.REPEAT

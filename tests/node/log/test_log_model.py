@@ -5,9 +5,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tank_node.log.log import LogState
+from tank_node.log.maintenance import maintain
 from tank_node.log.producers import REMEMBERED_BATCHES, Outcome
 from tank_node.log.settings import LogSettings
-from tests.support.logs import Folder, append, append_sparse, read_all, read_chunk
+from tests.support.storage.logs import Folder, append, append_sparse, read_all, read_chunk
 
 KEYS = st.sampled_from([None, b"a", b"b", b"c"])
 MESSAGE = st.tuples(KEYS, st.binary(max_size=30))
@@ -61,7 +62,7 @@ class LogAgainstModel(RuleBasedStateMachine):
 
     @rule()
     def write(self) -> None:
-        self.log.write_staged()
+        self.log.tail.write()
 
     @rule()
     def fsync(self) -> None:
@@ -78,7 +79,7 @@ class LogAgainstModel(RuleBasedStateMachine):
     @precondition(lambda self: self.batches)
     @rule(data=st.data())
     def truncate(self, data: st.DataObject) -> None:
-        self.log.write_staged()
+        self.log.tail.write()
         to = data.draw(st.integers(max(self.last - 8, self.mark), self.last))
         self.log.truncate_to(to)
         while self.batches and self.batches[-1][1] > to:
@@ -93,8 +94,8 @@ class LogAgainstModel(RuleBasedStateMachine):
 
     @rule()
     def retain(self) -> None:
-        self.log.write_staged()
-        self.log.maintain(1000, self.last)
+        self.log.tail.write()
+        maintain(self.log, 1000, self.last)
         self.mark = self.last
         self._forget_below(self.log.first_available)
 
@@ -108,14 +109,14 @@ class LogAgainstModel(RuleBasedStateMachine):
         self.log.apply_settings(
             LogSettings(segment_bytes=self.log.settings.segment_bytes, compact=True, min_cleanable_ratio=0.0)
         )
-        compacted_before = self.log.compacted_through
+        compacted_before = self.log.segments.compacted_through
         sealed_before = self.log.segments[-1].base if self.log.segments else 0
-        batches = self.log.load_producers().batches()
+        batches = self.log.producers.load(self.log.written).batches()
         remembered = {n for batch in batches for n in range(batch.first, batch.first + batch.span + 1)}
-        self.log.maintain(1000, self.last)
+        maintain(self.log, 1000, self.last)
         self.mark = self.last
         self.log.apply_settings(self.folder.settings)
-        if not compacted_before < self.log.compacted_through == sealed_before - 1:
+        if not compacted_before < self.log.segments.compacted_through == sealed_before - 1:
             return  # there was no round, or not of all that is sealed
         newest = {key: n for n, (key, _) in sorted(self.stored.items()) if key and n < sealed_before}
         kept = {
@@ -135,7 +136,7 @@ class LogAgainstModel(RuleBasedStateMachine):
     @rule(how=st.sampled_from(["kill", "reopen"]))
     def restart(self, how: str) -> None:
         if how == "kill":
-            self.log.write_staged()
+            self.log.tail.write()
             self.log = self.folder.kill()
         else:
             self.log = self.folder.reopen()
@@ -145,14 +146,14 @@ class LogAgainstModel(RuleBasedStateMachine):
     @rule()
     def repeat(self) -> None:
         for sequence, first in self.sequences.items():
-            verdict = self.log.check_producer(5, 0, sequence, self.sequence - sequence)
+            verdict = self.log.tail.check_producer(5, 0, sequence, self.sequence - sequence)
             assert (verdict.outcome, verdict.first) == (Outcome.REPEAT, first)
-        assert self.log.check_producer(5, 0, self.sequence, 3).outcome is Outcome.APPEND
+        assert self.log.tail.check_producer(5, 0, self.sequence, 3).outcome is Outcome.APPEND
 
     @precondition(lambda self: self.stored)
     @rule(data=st.data(), max_bytes=st.integers(1, 400))
     def read_somewhere(self, data: st.DataObject, max_bytes: int) -> None:
-        self.log.write_staged()
+        self.log.tail.write()
         number = data.draw(st.integers(self.log.first_available, self.last))
         through = data.draw(st.integers(number, self.last))
         chunk = read_chunk(self.log, number, max_bytes, through)

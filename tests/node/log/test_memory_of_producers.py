@@ -8,11 +8,12 @@ from random import Random
 import pytest
 
 from tank_node.disk import Entry
-from tank_node.log.errors import DiskFailed, StorageError, TooManyOpenFiles
 from tank_node.log.producers import Outcome, Producers, ProducerVerdict
+from tank_node.log.refill import begin_anew
 from tank_node.log.settings import LogSettings
-from tests.support.logs import FOLDER, Folder, append
-from tests.support.replicas import with_memory
+from tank_node.segment.errors import DiskFailed, StorageError, TooManyOpenFiles
+from tests.support.nodes.replicas import with_memory
+from tests.support.storage.logs import FOLDER, Folder, append
 
 KNOWN = ProducerVerdict(Outcome.REPEAT, 3, 3)
 """What a log says to batch 2 of producer 9 that remembers it."""
@@ -63,11 +64,11 @@ def test_what_cannot_be_read_is_not_taken_for_nothing(
         with pytest.raises(raised):
             log.producers_before(asked)
         with pytest.raises(raised):
-            log.check_producer(9, 0, 2, 1)
+            log.tail.check_producer(9, 0, 2, 1)
         with pytest.raises(raised):
             append(log, b"first", producer=(7, 0, 0))
     assert len(Producers.restore(log.producers_before(asked))) == 2
-    assert log.check_producer(9, 0, 2, 1) == KNOWN
+    assert log.tail.check_producer(9, 0, 2, 1) == KNOWN
     append(log, b"first", producer=(7, 0, 0))
 
 
@@ -88,8 +89,8 @@ def test_where_records_say_the_same_one_snapshot_that_cannot_be_read_is_done_wit
         return opens(path, create=create)
 
     monkeypatch.setattr(folder.fault, "open", opened)
-    assert log.check_producer(9, 0, 2, 1) == KNOWN
-    assert log.check_producer(9, 0, 3, 1) == ProducerVerdict(Outcome.REPEAT, 17, 17)
+    assert log.tail.check_producer(9, 0, 2, 1) == KNOWN
+    assert log.tail.check_producer(9, 0, 3, 1) == ProducerVerdict(Outcome.REPEAT, 17, 17)
 
 
 def test_a_follower_gets_the_snapshot_as_it_lies_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,13 +129,13 @@ def test_a_stop_leaves_the_snapshot_that_nothing_else_says(seed: int) -> None:
     """Of a log that is empty since retention took all, or since it was filled anew."""
     leader, folder = with_memory().log(), Folder(settings=LogSettings(replication_factor=3))
     log = folder.log()
-    log.begin_anew(9, 1, leader.producers_before(9))
+    begin_anew(log, 9, 1, leader.producers_before(9))
     log.flush()
-    assert log.check_producer(9, 0, 2, 1) == KNOWN
+    assert log.tail.check_producer(9, 0, 2, 1) == KNOWN
     folder.data.close()
     folder.fault.lose_power(Random(seed))
     log = folder.reopen_after_power_loss()
-    assert log.check_producer(9, 0, 2, 1) == KNOWN
+    assert log.tail.check_producer(9, 0, 2, 1) == KNOWN
 
 
 def test_a_stop_writes_a_torn_snapshot_anew() -> None:
@@ -164,4 +165,4 @@ def test_retention_makes_anew_what_a_loss_of_power_has_left_of_a_snapshot(left: 
     log = folder.kill()
     log.retain_from(2)
     log = folder.kill()
-    assert log.check_producer(9, 0, 0, 1).outcome is Outcome.REPEAT
+    assert log.tail.check_producer(9, 0, 0, 1).outcome is Outcome.REPEAT

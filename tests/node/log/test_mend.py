@@ -2,14 +2,15 @@
 
 import pytest
 
-from tank_node.log import mend
 from tank_node.log.epoch_history import epoch_at, last_common
 from tank_node.log.log import LogState
+from tank_node.log.maintenance import maintain
+from tank_node.log.mend import mend
 from tank_node.log.producers import Outcome
 from tank_node.log.settings import LogSettings
 from tank_node.replication.append_check import Condition, Order, Standing, judge, kept_through
-from tests.support.logs import FOLDER, Folder, append, read_all
-from tests.support.replicas import push, records_of
+from tests.support.nodes.replicas import push, records_of
+from tests.support.storage.logs import FOLDER, Folder, append, read_all
 
 INDEX = f"{FOLDER}/{1:020d}.index"
 
@@ -23,16 +24,16 @@ def test_what_is_kept_of_a_damaged_log_is_made_durable_too() -> None:
     assert len(logs) == 6
     for path in folder.fault.paths():
         if path.startswith(FOLDER):  # in the page cache, and never on the disk
-            folder.fault._file(path).pending.clear()
+            folder.fault.file(path).pending.clear()
     content = bytearray(folder.fault.content(logs[1]))
     content[-1] ^= 1
-    folder.fault._file(logs[1]).data = content
+    folder.fault.file(logs[1]).data = content
     log = folder.kill()
     assert log.state is LogState.ACTIVE
     assert len(read_all(log)) == 11
     for path in folder.fault.paths():
         if path.startswith(FOLDER) and path.endswith((".log", ".index")):
-            assert bytes(folder.fault._file(path).durable) == folder.fault.content(path), path
+            assert bytes(folder.fault.file(path).durable) == folder.fault.content(path), path
 
 
 def test_a_batch_that_mending_left_out_is_no_repeat_when_its_producer_sends_it_again() -> None:
@@ -45,8 +46,8 @@ def test_a_batch_that_mending_left_out_is_no_repeat_when_its_producer_sends_it_a
     content[len(content) // 4 + 2] ^= 8
     folder.fault.overwrite(path, bytes(content))
     log = folder.kill()
-    assert log.mend(1000, 2).lost == [(2, 2)]
-    found = [log.check_producer(9, 0, sequence, 1).outcome for sequence in range(5)]
+    assert mend(log, 1000, 2).lost == [(2, 2)]
+    found = [log.tail.check_producer(9, 0, sequence, 1).outcome for sequence in range(5)]
     repeat = Outcome.REPEAT
     assert found == [repeat, Outcome.GAP, repeat, repeat, Outcome.APPEND], "it would be acknowledged unstored"
 
@@ -59,7 +60,7 @@ def test_a_log_found_bad_while_it_runs_gives_no_number_twice_even_if_nothing_was
     log.segments[0].index.drop_memory()
     folder.fault.overwrite(INDEX, bytes(len(folder.fault.content(INDEX))))
     assert log.scrub(1 << 20).bad
-    log.maintain(1000, 6)
+    maintain(log, 1000, 6)
     assert append(log, b"next") == (7, 7)
     assert read_all(log)[7] == b"next"
 
@@ -68,7 +69,7 @@ def test_a_log_found_bad_while_it_runs_gives_no_number_twice_even_if_nothing_was
 def test_a_lost_index_is_made_anew_a_piece_of_the_log_at_a_time(
     window: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mend, "READ_BYTES", window)
+    monkeypatch.setattr("tank_node.log.mend.READ_BYTES", window)
     folder = Folder()
     log = folder.log()
     stored = {n: b"%03d" % n * (1 + n % 5 * 20) for n in range(1, 40)}
@@ -94,7 +95,7 @@ def test_behind_the_first_loss_a_lossy_leader_goes_on_in_its_own_epoch_and_other
     content[-3] ^= 1
     folder.fault.overwrite(path, bytes(content))
     assert log.scrub(1 << 20).bad
-    assert log.mend(5000, 7).lost == [(5, 5) if lost == "in the middle" else (12, 12)]
+    assert mend(log, 5000, 7).lost == [(5, 5) if lost == "in the middle" else (12, 12)]
     assert log.last == log.segments[-1].last == (12 if lost == "in the middle" else 11)
     append(log, b"after", epoch=7)
     [(_, first)] = [epoch for epoch in log.epochs if epoch[0] == 7]
@@ -124,7 +125,7 @@ def test_a_kill_right_after_it_was_mended_gives_no_number_twice() -> None:
     log.spoiled("bit rot")
     newest = log.segments[-1]
     folder.fault.overwrite(newest.path(".log"), bytes(newest.size_bytes))
-    log.maintain(1000, 3)
+    maintain(log, 1000, 3)
     assert (log.state, log.last, list(read_all(log))) == (LogState.ACTIVE, 3, [1, 2])
     log = folder.kill()
     assert (log.state, log.last, list(read_all(log))) == (LogState.ACTIVE, 3, [1, 2])
@@ -138,11 +139,11 @@ def test_numbers_that_retention_took_are_not_given_again_where_a_lossy_election_
     folder.data.write_checkpoint()
     for _ in range(9):
         append(log, b"not yet")
-    log.maintain(60_000, log.last)
+    maintain(log, 60_000, log.last)
     assert (log.first_available, log.last) == (11, 10), "it has expired wholly"
     log = folder.kill()
     log.damage("as if")
-    log.mend(0, leader_epoch=7)
+    mend(log, 0, leader_epoch=7)
     assert (log.first_available, log.written) == (11, 10)
     assert append(log, b"next", epoch=7) == (11, 11)
 
@@ -158,7 +159,7 @@ def test_a_mended_segment_ends_chunks_where_compaction_took_the_last_messages_of
     append(log, b"new", keys=[b"k"])
     log.roll()
     log.flush()
-    log.maintain(1000, log.last)
+    maintain(log, 1000, log.last)
     stored = read_all(log)
     assert stored == {1: b"one", 3: b"three", 4: b"four", 5: b"new"}
     path = f"{FOLDER}/{1:020d}.log"
@@ -167,7 +168,7 @@ def test_a_mended_segment_ends_chunks_where_compaction_took_the_last_messages_of
     folder.fault.overwrite(path, bytes(content))
     log = folder.kill()
     assert log.scrub(1 << 20).bad
-    log.maintain(2000, log.last)
+    maintain(log, 2000, log.last)
     assert log.state is LogState.ACTIVE
     del stored[5]
     assert read_all(log) == stored
@@ -193,5 +194,5 @@ def test_no_fsync_vouches_for_the_end_of_a_damaged_log() -> None:
     log = folder.kill()
     assert (log.state, log.written, log.synced) == (LogState.DAMAGED, 6, 3)
     assert log.begin_flush() is None
-    assert log.mend(1000).lost == [(4, 4)]
+    assert mend(log, 1000).lost == [(4, 4)]
     assert (log.written, log.synced) == (6, 6)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from tank_node.disk import Buffer, OsDisk
 from tank_node.log.log import LogState
-from tank_node.log.record import RECORD_BYTES, read_record, sealed
 from tank_node.log.settings import LogSettings
-from tests.support.fault_disk import FaultDisk
-from tests.support.logs import FOLDER, Folder, append, read_all
+from tank_node.segment.record import RECORD_BYTES, read_record, sealed
+from tests.support.storage.fault_disk import FaultDisk
+from tests.support.storage.logs import FOLDER, Folder, append, read_all, written_checkpoint
 
 LOG = f"{FOLDER}/{1:020d}.log"
 INDEX = f"{FOLDER}/{1:020d}.index"
@@ -141,7 +141,7 @@ def test_the_checkpoint_says_nothing_of_what_is_only_written() -> None:
     append(log, b"b")
     log.high_water_mark = 2
     folder.data.write_checkpoint()
-    entry = folder.data._checkpoint.entries[7, 0]
+    entry = written_checkpoint(folder).entries[7, 0]
     assert (entry.recovery_point, entry.high_water_mark) == (1, 1)
 
 

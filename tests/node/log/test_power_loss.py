@@ -10,9 +10,9 @@ import pytest
 from tank_node.log.log import LogState, PartitionLog
 from tank_node.log.producers import Outcome
 from tank_node.log.settings import LogSettings
-from tests.support.fault_disk import PowerLoss
-from tests.support.logs import Folder, append, append_sparse, read_all
-from tests.support.replicas import records_of
+from tests.support.nodes.replicas import records_of
+from tests.support.storage.fault_disk import PowerLoss
+from tests.support.storage.logs import Folder, append, append_sparse, read_all
 
 SETTINGS = LogSettings(segment_bytes=300, replication_factor=1)
 PRODUCER = 77
@@ -101,7 +101,7 @@ def all_is_well(log: PartitionLog, told: Told) -> None:
     nobodys = {record.first for record in records_of(log) if not record.producer_id}
     """Made anew by parsing, for a lost index: whose they are, nobody knows."""
     for sequence in range(max(newest - 4, 0), newest + 1):
-        verdict = log.check_producer(PRODUCER, 0, sequence, 1)
+        verdict = log.tail.check_producer(PRODUCER, 0, sequence, 1)
         is_repeat = verdict.outcome in (Outcome.REPEAT, Outcome.OLD_REPEAT)
         is_refused = verdict.outcome is Outcome.GAP and told.sequences[sequence] in nobodys
         assert is_repeat or is_refused, f"sequence {sequence} was acknowledged"

@@ -4,8 +4,7 @@ import random
 
 import pytest
 
-from tank_node.log.errors import StorageError
-from tank_node.log.index import SCAN_RECORDS
+from tank_node.log.maintenance import maintain
 from tank_node.log.producers import (
     ACTIVE_FOR_MS,
     FORGOTTEN_AFTER_MS,
@@ -14,10 +13,13 @@ from tank_node.log.producers import (
     ProducedBatch,
     Producers,
     ProducerVerdict,
+    check_snapshot,
 )
-from tank_node.log.record import Record, names_producers
 from tank_node.log.settings import LogSettings
-from tests.support.logs import FOLDER, Folder, append, read_all
+from tank_node.segment.errors import StorageError
+from tank_node.segment.index import SCAN_RECORDS
+from tank_node.segment.record import Record, names_producers
+from tests.support.storage.logs import FOLDER, Folder, append, read_all
 
 APPEND = ProducerVerdict(Outcome.APPEND)
 
@@ -131,7 +133,7 @@ def test_a_producer_silent_for_seven_days_of_the_logs_own_time_is_forgotten() ->
     others_write(producers, range(1000, 1001 + FORGOTTEN_AFTER_MS, DAY_MS))
     assert producers.check(9, 0, 3, 1) == APPEND
     producers.append(8, 0, ProducedBatch(8, 1, 208, 0), 1001 + FORGOTTEN_AFTER_MS)
-    assert producers.check(9, 0, 3, 1).outcome is Outcome.UNKNOWN
+    assert producers.check(9, 0, 3, 1).outcome is Outcome.FORGOTTEN
     assert producers.check(9, 0, 0, 1) == APPEND
     restored = Producers.restore(producers.snapshot())
     assert len(restored) == 1
@@ -149,7 +151,7 @@ def test_a_clock_that_jumps_makes_no_producer_forgotten(jump_ms: int) -> None:
     others_write(producers, range(1000 + jump_ms, 1000 + jump_ms + 6 * DAY_MS, DAY_MS // 2))
     assert producers.check(9, 0, 2, 1).outcome is Outcome.REPEAT
     others_write(producers, range(1000 + jump_ms + 6 * DAY_MS, 1002 + jump_ms + 6 * DAY_MS))
-    assert producers.check(9, 0, 2, 1).outcome is Outcome.UNKNOWN
+    assert producers.check(9, 0, 2, 1).outcome is Outcome.FORGOTTEN
 
 
 def test_undoing_an_append_behind_a_jump_forgets_nothing() -> None:
@@ -165,7 +167,7 @@ def test_a_jump_between_a_batch_and_its_repeat_in_the_log_itself() -> None:
     log = Folder().log()
     append(log, b"x", producer=(9, 0, 0), now_ms=1000)
     append(log, b"other", now_ms=1000 + 8 * DAY_MS)
-    assert log.check_producer(9, 0, 0, 1).outcome is Outcome.REPEAT
+    assert log.tail.check_producer(9, 0, 0, 1).outcome is Outcome.REPEAT
 
 
 def test_a_producer_that_another_replica_forgot_begins_anew_here_too() -> None:
@@ -187,8 +189,69 @@ def test_the_number_of_producers_is_bounded_by_forgetting_the_longest_silent(
     for producer_id, at_ms in ((1, 0), (2, 0), (3, 0), (1, ACTIVE_FOR_MS), (4, ACTIVE_FOR_MS)):
         producers.append(producer_id, 0, ProducedBatch(0, 1, 1, 0), at_ms)
     assert len(producers) == 3
-    assert producers.check(2, 0, 1, 1).outcome is Outcome.UNKNOWN, "the longest silent went"
+    assert producers.check(2, 0, 1, 1).outcome is Outcome.FORGOTTEN, "the longest silent went"
     assert producers.check(1, 0, 1, 1) == APPEND
+
+
+def test_a_table_that_forgot_nobody_knows_that_a_producer_has_stored_nothing() -> None:
+    producers = Producers()
+    produced(producers, range(3), at_ms=1000)
+    assert producers.check(7, 0, 1, 1).outcome is Outcome.UNKNOWN
+    assert Producers.restore(producers.snapshot()).check(7, 0, 1, 1).outcome is Outcome.UNKNOWN
+
+
+def test_that_producers_were_forgotten_is_remembered_in_snapshots_of_snapshots() -> None:
+    producers = Producers()
+    produced(producers, range(3), at_ms=1000)
+    others_write(producers, range(1000, 1002 + FORGOTTEN_AFTER_MS, DAY_MS))
+    others_write(producers, range(1001 + FORGOTTEN_AFTER_MS, 1002 + FORGOTTEN_AFTER_MS))
+    assert not producers.has_forgotten, "its last batch's place is still in memory"
+    once = Producers.restore(producers.snapshot())
+    twice = Producers.restore(once.snapshot())
+    for restored in (once, twice):
+        assert restored.check(9, 0, 3, 1).outcome is Outcome.FORGOTTEN
+        assert restored.check(7, 0, 1, 1).outcome is Outcome.FORGOTTEN, "it may be one of them"
+        assert restored.check(7, 0, 0, 1) == APPEND
+
+
+@pytest.mark.plain_node
+def test_that_a_producer_was_forgotten_survives_a_restart_and_retention(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tank_node.log.producers.MAX_PRODUCERS", 1)
+    folder = Folder()
+    log = folder.log()
+    append(log, b"x", producer=(8, 0, 0), now_ms=1000)
+    append(log, b"x", producer=(9, 0, 0), now_ms=1000 + ACTIVE_FOR_MS)
+    assert log.tail.check_producer(8, 0, 1, 1).outcome is Outcome.FORGOTTEN
+    log.roll()
+    log.drop_oldest(1)
+    log = folder.reopen()
+    assert log.tail.check_producer(8, 0, 1, 1).outcome is Outcome.FORGOTTEN
+    assert log.tail.check_producer(9, 0, 0, 1).outcome is Outcome.REPEAT
+
+
+def test_a_snapshot_lost_with_its_records_may_have_named_any_producer() -> None:
+    folder = Folder()
+    log = folder.log()
+    append(log, b"x", producer=(8, 0, 0))
+    log.roll()
+    log.drop_oldest(1)
+    path = f"{FOLDER}/{2:020d}.producers"
+    folder.fault.overwrite(path, b"torn")
+    log.producers.forget()
+    assert log.tail.check_producer(8, 0, 1, 1).outcome is Outcome.FORGOTTEN
+
+
+def test_a_snapshot_of_nothing_but_forgotten_producers_is_handed_to_followers() -> None:
+    producers = Producers()
+    produced(producers, range(1), at_ms=1000)
+    for at_ms in range(1000, 1000 + 9 * DAY_MS, DAY_MS // 2):
+        producers.pass_over(at_ms)
+    assert not check_snapshot(Producers().snapshot())
+    restored = Producers.restore(producers.snapshot())
+    assert (len(restored), restored.has_forgotten) == (0, True)
+    assert check_snapshot(restored.snapshot())
 
 
 @pytest.mark.plain_node
@@ -231,10 +294,10 @@ def test_staged_batches_count_and_undone_ones_do_not() -> None:
     folder = Folder()
     log = folder.log()
     append(log, b"a", producer=(9, 0, 0), write=False)
-    assert log.check_producer(9, 0, 0, 1) == ProducerVerdict(Outcome.REPEAT, 1, 1)
-    assert log.check_producer(9, 0, 1, 1) == APPEND
-    log.drop_staged()
-    assert log.check_producer(9, 0, 1, 1).outcome is Outcome.UNKNOWN
+    assert log.tail.check_producer(9, 0, 0, 1) == ProducerVerdict(Outcome.REPEAT, 1, 1)
+    assert log.tail.check_producer(9, 0, 1, 1) == APPEND
+    log.tail.drop()
+    assert log.tail.check_producer(9, 0, 1, 1).outcome is Outcome.UNKNOWN
 
 
 @pytest.mark.parametrize("stop", ["kill", "reopen"])
@@ -244,10 +307,10 @@ def test_the_memory_survives_every_kind_of_stop(stop: str) -> None:
         append(folder.log(), b"%02d" % sequence * 10, producer=(9, 2, sequence))
         append(folder.log(), b"nobody")
     log = folder.kill() if stop == "kill" else folder.reopen()
-    assert log.check_producer(9, 2, 20, 1) == APPEND
-    assert log.check_producer(9, 2, 19, 1) == ProducerVerdict(Outcome.REPEAT, 39, 39)
-    assert log.check_producer(9, 2, 15, 1) == ProducerVerdict(Outcome.REPEAT, 31, 31)
-    assert log.check_producer(9, 2, 14, 1).outcome is Outcome.OLD_REPEAT
+    assert log.tail.check_producer(9, 2, 20, 1) == APPEND
+    assert log.tail.check_producer(9, 2, 19, 1) == ProducerVerdict(Outcome.REPEAT, 39, 39)
+    assert log.tail.check_producer(9, 2, 15, 1) == ProducerVerdict(Outcome.REPEAT, 31, 31)
+    assert log.tail.check_producer(9, 2, 14, 1).outcome is Outcome.OLD_REPEAT
 
 
 @pytest.mark.parametrize("spoil", [False, True])
@@ -259,15 +322,15 @@ def test_the_memory_survives_retention(spoil: bool) -> None:
     for _ in range(40):
         append(log, b"y" * 50)
     log.flush()
-    log.maintain(0, log.last)
+    maintain(log, 0, log.last)
     assert log.first_available > 30
     snapshots = folder.fault.paths(".producers")
     assert len(snapshots) == 2
     if spoil:  # the newest is torn: the one before it and the records say the same
         folder.fault.overwrite(snapshots[-1], folder.fault.content(snapshots[-1])[:-1])
     log = folder.kill()
-    assert log.check_producer(9, 0, 5, 1) == APPEND
-    assert log.check_producer(9, 0, 4, 1) == ProducerVerdict(Outcome.REPEAT, 5, 5)
+    assert log.tail.check_producer(9, 0, 5, 1) == APPEND
+    assert log.tail.check_producer(9, 0, 4, 1) == ProducerVerdict(Outcome.REPEAT, 5, 5)
 
 
 def test_a_truncation_undoes_the_memory() -> None:
@@ -276,13 +339,13 @@ def test_a_truncation_undoes_the_memory() -> None:
     for sequence in range(20):
         append(log, b"x" * 20, producer=(9, sequence // 10, sequence % 10))
     log.truncate_to(7)
-    assert log.check_producer(9, 0, 6, 1) == ProducerVerdict(Outcome.REPEAT, 7, 7)
-    assert log.check_producer(9, 0, 7, 1) == APPEND
+    assert log.tail.check_producer(9, 0, 6, 1) == ProducerVerdict(Outcome.REPEAT, 7, 7)
+    assert log.tail.check_producer(9, 0, 7, 1) == APPEND
     assert not [path for path in folder.fault.paths(".producers") if path > f"{FOLDER}/{8:020d}.producers"]
     append(log, b"other", producer=(9, 0, 7))
     log = folder.kill()
-    assert log.check_producer(9, 0, 8, 1) == APPEND
-    assert log.check_producer(9, 1, 1, 1).outcome is Outcome.GAP
+    assert log.tail.check_producer(9, 0, 8, 1) == APPEND
+    assert log.tail.check_producer(9, 1, 1, 1).outcome is Outcome.GAP
 
 
 @pytest.mark.parametrize("producer", [0, 1, 255, 256, 2**32, 2**63])
@@ -299,10 +362,10 @@ def test_a_producer_that_others_followed_is_remembered_with_the_logs_own_time() 
     append(log, b"p", producer=(9, 0, 0), now_ms=1000)
     for n in range(SCAN_RECORDS + 10):
         append(log, b"x", now_ms=2000 + n, write=n % 100 == 0)
-    log.write_staged()
+    log.tail.write()
     log = folder.kill()
-    assert log.load_producers().last_append_ms == 2000 + SCAN_RECORDS + 9
-    assert log.check_producer(9, 0, 1, 1).outcome is Outcome.APPEND
+    assert log.producers.load(log.written).last_append_ms == 2000 + SCAN_RECORDS + 9
+    assert log.tail.check_producer(9, 0, 1, 1).outcome is Outcome.APPEND
 
 
 def test_a_batch_whose_producers_cannot_be_read_changes_nothing() -> None:
@@ -331,7 +394,7 @@ def test_an_orderly_stop_leaves_the_memory_in_one_file() -> None:
     log = folder.reopen()
     assert [path.rpartition("/")[2] for path in folder.fault.paths(".producers")] == [f"{2:020d}.producers"]
     read = folder.fault.bytes_read
-    assert log.check_producer(9, 0, 0, 1) == ProducerVerdict(Outcome.REPEAT, 1, 1)
+    assert log.tail.check_producer(9, 0, 0, 1) == ProducerVerdict(Outcome.REPEAT, 1, 1)
     assert folder.fault.bytes_read - read < 200
 
 
@@ -345,8 +408,8 @@ def test_a_snapshot_of_batches_that_were_truncated_is_not_believed_later() -> No
     append(log, b"others")
     append(log, b"others")
     log = folder.kill()
-    assert log.check_producer(9, 0, 1, 1) == APPEND
-    assert log.check_producer(9, 0, 0, 1) == ProducerVerdict(Outcome.REPEAT, 1, 1)
+    assert log.tail.check_producer(9, 0, 1, 1) == APPEND
+    assert log.tail.check_producer(9, 0, 0, 1) == ProducerVerdict(Outcome.REPEAT, 1, 1)
 
 
 def test_the_memory_survives_retention_and_a_power_failure_after_it() -> None:
@@ -357,8 +420,8 @@ def test_the_memory_survives_retention_and_a_power_failure_after_it() -> None:
         for _ in range(3):
             append(log, b"x" * 40)
         log.flush()
-        log.maintain(1000, log.last)
+        maintain(log, 1000, log.last)
         assert log.first_available == 3
         folder.fault.lose_power(random.Random(seed))
         log = folder.reopen_after_power_loss()
-        assert log.check_producer(9, 0, 0, 1) == ProducerVerdict(Outcome.REPEAT, 1, 1)
+        assert log.tail.check_producer(9, 0, 0, 1) == ProducerVerdict(Outcome.REPEAT, 1, 1)

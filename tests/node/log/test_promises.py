@@ -5,10 +5,11 @@ from collections.abc import Callable
 import pytest
 
 from tank_node.log import checkpoint
-from tank_node.log.errors import StorageError
 from tank_node.log.log import PartitionLog
+from tank_node.log.refill import begin_anew
 from tank_node.log.settings import LogSettings
-from tests.support.logs import DATA, TOPIC, Folder, append
+from tank_node.segment.errors import StorageError
+from tests.support.storage.logs import DATA, TOPIC, Folder, append
 
 REPLICATED = LogSettings(replication_factor=3)
 
@@ -88,9 +89,9 @@ def test_what_was_dropped_is_not_promised_by_the_previous_one_when_the_next_is_c
     append(log, b"again")
     log.flush()
     for _ in range(2):
-        log.changed = True
+        log.segments.changed = True
         folder.data.write_checkpoint()
-    log.begin_anew(100, 1)
+    begin_anew(log, 100, 1)
     folder.data.write_checkpoint()
     assert promised(folder) == [0, 10]
     log.truncate_to(0)
@@ -127,6 +128,6 @@ def test_a_partition_that_came_back_is_said_to_be_damaged_on_its_own_account() -
     append(log, b"another replica")
     log.flush()
     log.spoiled("bit rot again")
-    log.begin_anew(1, 0)
+    begin_anew(log, 1, 0)
     for name in ("checkpoint", "checkpoint.previous"):
         assert checkpoint.decode(folder.fault.content(f"{DATA}/{name}")).entries[TOPIC, 0].damaged

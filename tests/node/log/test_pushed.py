@@ -4,16 +4,18 @@ import random
 
 import pytest
 
-from tank_node.log.errors import DiskFailed, DiskFull, LogDiverged
 from tank_node.log.log import LogState, PartitionLog
+from tank_node.log.maintenance import maintain
 from tank_node.log.producers import Outcome
-from tank_node.log.pushed import Pushed, last_of
-from tank_node.log.record import RECORD_BYTES, REWRITTEN, read_record, sealed
+from tank_node.log.pushed import Pushed, append_stretch, last_of
+from tank_node.log.refill import begin_anew
 from tank_node.log.settings import LogSettings
+from tank_node.segment.errors import DiskFailed, DiskFull, LogDiverged
+from tank_node.segment.record import RECORD_BYTES, REWRITTEN, read_record, sealed
 from tank_protos.storage.record_run import BadRecord
-from tests.support.fault_disk import PowerLoss
-from tests.support.logs import Folder, append, append_sparse, read_all
-from tests.support.replicas import assert_copies, bytes_of, push, records_of, stretch_of
+from tests.support.nodes.replicas import assert_copies, bytes_of, push, records_of, stretch_of
+from tests.support.storage.fault_disk import PowerLoss
+from tests.support.storage.logs import Folder, append, append_sparse, read_all
 
 SMALL = LogSettings(segment_bytes=100, replication_factor=3)
 LARGE = LogSettings(segment_bytes=170, replication_factor=3)
@@ -58,7 +60,7 @@ def test_what_it_has_is_skipped() -> None:
     push(leader, follower)
     filled(leader, 5)
     changes = theirs.fault.changes
-    follower.append_stretch(stretch_of(leader, 3, 1), 0)
+    append_stretch(follower, stretch_of(leader, 3, 1), 0)
     assert theirs.fault.changes == changes
     push(leader, follower, start=4)
     assert_copies(leader, follower)
@@ -91,7 +93,7 @@ def test_the_same_number_in_another_epoch_is_another_batch_though_compaction_has
     pushed = stretch_of(leader, 1)
     record = read_record(pushed.records, 0)
     compacted = sealed(pushed.batches, record._replace(flags=record.flags | REWRITTEN))
-    follower.append_stretch(pushed._replace(records=compacted.pack()), 0)
+    append_stretch(follower, pushed._replace(records=compacted.pack()), 0)
     assert [record.leader_epoch for record in records_of(follower)] == [2]
 
 
@@ -103,8 +105,8 @@ def test_an_empty_stretch_and_one_that_ends_before_cut_nothing() -> None:
     before = records_of(follower)
     empty = stretch_of(leader, 6, epoch=3)
     assert last_of(empty) == 5
-    follower.append_stretch(empty, 0)
-    follower.append_stretch(stretch_of(leader, 3, 1, epoch=3), 0)
+    append_stretch(follower, empty, 0)
+    append_stretch(follower, stretch_of(leader, 3, 1, epoch=3), 0)
     assert records_of(follower) == before
 
 
@@ -132,8 +134,8 @@ def test_what_retention_took_here_and_not_at_the_leader_is_passed_over() -> None
     assert begins > 1
     before = records_of(follower)
     for start in range(1, 9):
-        follower.append_stretch(stretch_of(leader, start), 9)
-        follower.append_stretch(stretch_of(leader, start, 1), 9)
+        append_stretch(follower, stretch_of(leader, start), 9)
+        append_stretch(follower, stretch_of(leader, start, 1), 9)
     assert (records_of(follower), follower.first_available) == (before, begins)
     filled(leader, 3, epoch=2)
     push(leader, follower, start=1, keep=9)
@@ -148,10 +150,10 @@ def test_the_memory_of_producers_goes_back_with_a_cut_and_on_with_what_comes() -
     append(follower, b"lost", producer=(5, 0, 1), epoch=2)
     append(leader, b"b", b"c", producer=(5, 0, 1), epoch=3)
     push(leader, follower, start=2)
-    verdict = follower.check_producer(5, 0, 1, 2)
+    verdict = follower.tail.check_producer(5, 0, 1, 2)
     assert (verdict.outcome, verdict.first, verdict.last) == (Outcome.REPEAT, 2, 3)
-    assert follower.check_producer(5, 0, 3, 1).outcome is Outcome.APPEND
-    assert theirs.kill().check_producer(5, 0, 3, 1).outcome is Outcome.APPEND
+    assert follower.tail.check_producer(5, 0, 3, 1).outcome is Outcome.APPEND
+    assert theirs.kill().tail.check_producer(5, 0, 3, 1).outcome is Outcome.APPEND
 
 
 def with_bytes(stretch: Pushed, where: str, content: bytes) -> Pushed:
@@ -170,9 +172,9 @@ def test_one_flipped_bit_anywhere_is_refused_with_nothing_changed(where: str) ->
         broken = bytearray(content)
         broken[at] ^= 1 << at % 8
         with pytest.raises(BadRecord):
-            follower.append_stretch(with_bytes(good, where, bytes(broken)), 0)
-    assert (follower.last, follower.segments) == (0, [])
-    follower.append_stretch(good, 0)
+            append_stretch(follower, with_bytes(good, where, bytes(broken)), 0)
+    assert (follower.last, follower.segments.list) == (0, [])
+    append_stretch(follower, good, 0)
     assert_copies(leader, follower)
 
 
@@ -196,7 +198,7 @@ def test_what_does_not_follow_on_is_refused(change: object) -> None:
     assert callable(change)
     bad: Pushed = change(good)
     with pytest.raises(BadRecord):
-        follower.append_stretch(bad, 0)
+        append_stretch(follower, bad, 0)
     assert follower.last == 0
 
 
@@ -209,7 +211,7 @@ def test_a_spoiled_stretch_cuts_nothing() -> None:
     before = records_of(follower)
     good = stretch_of(leader, 6)
     with pytest.raises(BadRecord):
-        follower.append_stretch(good._replace(batches=bytes(len(good.batches))), 0)
+        append_stretch(follower, good._replace(batches=bytes(len(good.batches))), 0)
     assert records_of(follower) == before
 
 
@@ -249,11 +251,11 @@ def test_both_compact_by_themselves_and_still_take_what_is_pushed_again() -> Non
         append(leader, b"v%d" % number, keys=[b"k%d" % (number % 2)])
     push(leader, follower, max_bytes=1)
     leader.flush()
-    leader.maintain(10_000, leader.last)
+    maintain(leader, 10_000, leader.last)
     assert len(records_of(leader)) < len(records_of(follower))
     push(leader, follower, start=1, keep=follower.last)  # the leader's compacted batches again
     follower.flush()
-    follower.maintain(10_000, follower.last, retain=False)
+    maintain(follower, 10_000, follower.last, retain=False)
     push(leader, follower, start=1, keep=follower.last)
     assert read_all(follower) == read_all(leader)
     assert theirs.kill().last == leader.last
@@ -267,7 +269,7 @@ def test_readers_count_the_same_numbers_over_holes_whatever_the_segments(segment
     for number in range(20):
         append(leader, b"a%d" % number, b"b%d" % number, keys=[b"m%d" % (number % 7), b"k%d" % (number % 3)])
     leader.flush()
-    leader.maintain(10_000, leader.last)
+    maintain(leader, 10_000, leader.last)
     append(leader, b"c")
     assert len(read_all(leader)) < 20, "most of it was compacted away"
     push(leader, follower)
@@ -301,7 +303,7 @@ def test_the_power_may_go_at_every_change() -> None:
         after = theirs.reopen_after_power_loss()
         if after.state is LogState.DAMAGED:  # of what was not synced, a later part has survived
             assert not synced
-            after.begin_anew(1, 0)
+            begin_anew(after, 1, 0)
             push(leader, after)
             assert_copies(leader, after)
             continue

@@ -2,12 +2,14 @@
 
 import pytest
 
-from tank_node.log.errors import LogDiverged
 from tank_node.log.log import PartitionLog
-from tank_node.log.record import REWRITTEN
+from tank_node.log.maintenance import maintain
+from tank_node.log.pushed import append_stretch
 from tank_node.log.settings import LogSettings
-from tests.support.logs import Folder, append, append_sparse, read_all, read_chunk
-from tests.support.replicas import assert_copies, push, records_of, stretch_of
+from tank_node.segment.errors import LogDiverged
+from tank_node.segment.record import REWRITTEN
+from tests.support.nodes.replicas import assert_copies, push, records_of, stretch_of
+from tests.support.storage.logs import Folder, append, append_sparse, read_all, read_chunk
 
 SHORT = LogSettings(segment_bytes=30, compact=True, min_cleanable_ratio=0.0, replication_factor=3)
 """One batch or two in a segment: compaction empties segments, and leaves the next ones as they are."""
@@ -21,7 +23,7 @@ def new_log(settings: LogSettings) -> PartitionLog:
 def compact(log: PartitionLog) -> None:
     log.roll()
     log.flush()
-    log.maintain(10_000, log.last)
+    maintain(log, 10_000, log.last)
 
 
 def leader_and_copy(epochs: dict[int, int]) -> tuple[PartitionLog, PartitionLog]:
@@ -96,28 +98,28 @@ def compacted_follower(epoch: int) -> PartitionLog:
     for number in range(1, 11):
         append(follower, b"%d" % number, keys=[b"k"], epoch=epoch)
     compact(follower)
-    assert (list(read_all(follower)), follower.compacted_through) == ([10], 10)
+    assert (list(read_all(follower)), follower.segments.compacted_through) == ([10], 10)
     return follower
 
 
 def test_the_records_know_how_far_compaction_was() -> None:
     follower = compacted_follower(epoch=1)
-    assert follower.may_be_compacted_through() == 10
-    follower.compacted_through = 0  # as after a crash
-    assert follower.may_be_compacted_through() == 9, "the last that is gone"
+    assert follower.segments.may_be_compacted_through() == 10
+    follower.segments.compacted_through = 0  # as after a crash
+    assert follower.segments.may_be_compacted_through() == 9, "the last that is gone"
     plain, copy = new_log(SHORT), new_log(LONG)
     for number in range(1, 11):
         append(plain, b"%d" % number, keys=[b"%d" % number])
     assert len(plain.segments) > 2
-    assert plain.may_be_compacted_through() == 0, "it was never compacted, though its topic is"
+    assert plain.segments.may_be_compacted_through() == 0, "it was never compacted, though its topic is"
     compacted = new_log(SHORT)
     for number in range(1, 11):
         append(compacted, b"%d" % number, b"more", keys=[b"%d" % (number % 3), b"%d" % number])
     compact(compacted)
     push(compacted, copy)
-    assert copy.compacted_through == 0
+    assert copy.segments.compacted_through == 0
     gone = set(range(1, copy.last + 1)) - set(read_all(copy))
-    assert copy.may_be_compacted_through() >= max(gone) > 0, "a copy of what was compacted"
+    assert copy.segments.may_be_compacted_through() >= max(gone) > 0, "a copy of what was compacted"
 
 
 def test_what_compaction_took_here_is_not_taken_again() -> None:
@@ -144,7 +146,7 @@ def test_without_one_that_is_a_difference_below_the_mark() -> None:
     for number in range(1, 11):
         append(leader, b"%d" % number, epoch=1 if number < 6 else 5)
     with pytest.raises(LogDiverged, match="batch at 6 is not the leader's of epoch 5"):
-        follower.append_stretch(stretch_of(leader, 6), 10)
+        append_stretch(follower, stretch_of(leader, 6), 10)
     assert list(read_all(follower)) == [10]
 
 

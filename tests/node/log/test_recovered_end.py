@@ -13,10 +13,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tank_node.log.log import LogState, PartitionLog
+from tank_node.log.maintenance import maintain
+from tank_node.log.mend import mend
+from tank_node.log.pushed import append_stretch
 from tank_node.log.settings import LogSettings
-from tests.support.fault_disk import PowerLoss
-from tests.support.logs import DATA, FOLDER, Folder, append, append_sparse, read_all
-from tests.support.replicas import push, stretch_of
+from tests.support.nodes.replicas import push, stretch_of
+from tests.support.storage.fault_disk import PowerLoss
+from tests.support.storage.logs import DATA, FOLDER, Folder, append, append_sparse, read_all
 
 REPLICATED = LogSettings(segment_bytes=100, replication_factor=3)
 
@@ -37,7 +40,7 @@ def crashed_before_its_first_batch() -> Folder:
         log.flush()
         folder.fault.stop_at = folder.fault.changes + change
         with pytest.raises(PowerLoss):
-            log.append_stretch(stretch_of(leader, 2), 0)
+            append_stretch(log, stretch_of(leader, 2), 0)
         if len(names(folder)) == 2:
             return folder
     raise AssertionError("it never had an empty segment")
@@ -112,7 +115,7 @@ def test_with_good_batches_behind_it_the_missing_tail_makes_the_log_damaged() ->
         LogState.DAMAGED,
         "the messages 2 to 2 are missing, and good ones follow",
     )
-    mended = log.mend(1000, 5)
+    mended = mend(log, 1000, 5)
     assert (mended.lost, mended.broken_at) == ([(2, 2)], 2)
     assert log.epochs == [(1, 1), (5, 2)], "other replicas may have the message 2: they part there"
 
@@ -124,8 +127,8 @@ def test_what_compaction_has_emptied_is_not_missed() -> None:
     for number in range(8):
         append(log, b"v%d" % number, keys=[b"k"])
     log.flush()
-    log.maintain(10_000, log.last)
-    assert any(not segment.count for segment in log.segments[:-1]), "of some segments nothing is left"
+    maintain(log, 10_000, log.last)
+    assert any(not segment.count for segment in log.segments.list[:-1]), "of some segments nothing is left"
     before = read_all(log)
     after = folder.kill()
     assert (after.state, read_all(after)) == (LogState.ACTIVE, before)

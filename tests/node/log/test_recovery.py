@@ -4,11 +4,12 @@ served."""
 import pytest
 
 from tank_node.log import recovery
-from tank_node.log.errors import StorageError
 from tank_node.log.log import LogState, PartitionLog
-from tank_node.log.record import RECORD_BYTES
+from tank_node.log.mend import mend
 from tank_node.log.settings import LogSettings
-from tests.support.logs import (
+from tank_node.segment.errors import StorageError
+from tank_node.segment.record import RECORD_BYTES
+from tests.support.storage.logs import (
     DATA,
     FOLDER,
     TOPIC,
@@ -18,35 +19,16 @@ from tests.support.logs import (
     error_of,
     read_all,
 )
-
-ALONE = LogSettings(replication_factor=1)
-REPLICATED = LogSettings(replication_factor=3)
-LOG = f"{FOLDER}/{1:020d}.log"
-INDEX = f"{FOLDER}/{1:020d}.index"
-VALUES = {n: b"value-%d" % n for n in range(1, 7)}
-
-
-def state_of(log: PartitionLog) -> LogState:
-    """The state now: type checkers believe that an attribute stays what it was."""
-    return log.state
-
-
-def six_messages(folder: Folder) -> PartitionLog:
-    """Six batches of one message, synced, and another partition beside them."""
-    log = folder.log()
-    for value in VALUES.values():
-        append(log, value)
-    log.flush()
-    other = folder.log(1)
-    append(other, b"other")
-    other.flush()
-    return log
-
-
-def the_other_partition_is_well(folder: Folder) -> None:
-    other = folder.log(1)
-    assert (other.state, read_all(other)) == (LogState.ACTIVE, {1: b"other"})
-    assert error_of(other) is None
+from tests.support.storage.recovered import (
+    ALONE,
+    INDEX,
+    LOG,
+    REPLICATED,
+    VALUES,
+    six_messages,
+    state_of,
+    the_other_partition_is_well,
+)
 
 
 def ends(content: bytes) -> list[int]:
@@ -73,7 +55,7 @@ def test_after_a_clean_stop_no_file_is_read() -> None:
     six_messages(folder)
     folder.data.close()
     folder.fault.bytes_read = 0
-    folder.data = folder._open()
+    folder.data = folder.open()
     before = folder.fault.bytes_read
     opened = folder.fault.opened
     log = folder.log()
@@ -85,7 +67,7 @@ def test_after_a_clean_stop_no_file_is_read() -> None:
 
 def test_after_a_crash_only_what_is_behind_the_recovery_point_is_read() -> None:
     folder = Folder(settings=LogSettings(segment_bytes=4000))
-    folder.data.told(7)
+    folder.data.mark_registered(7)
     log = folder.log()
     for n in range(1000):
         append(log, b"%05d" % n * 10)
@@ -122,7 +104,7 @@ def test_the_log_cut_at_every_byte_of_its_last_three_batches(settings: LogSettin
 
 def test_a_changed_last_batch_of_the_only_replica_is_lost_and_its_number_is_not_given_again() -> None:
     folder = Folder(settings=ALONE)
-    folder.data.told(7)
+    folder.data.mark_registered(7)
     six_messages(folder)
     folder.fault.overwrite(LOG, folder.fault.content(LOG)[:-1] + b"!")
     log = folder.kill()
@@ -135,7 +117,7 @@ def test_a_changed_last_batch_of_the_only_replica_is_lost_and_its_number_is_not_
 @pytest.mark.parametrize("machine_runs_on", [True, False])
 def test_a_changed_last_batch_is_damage_where_no_power_was_lost(*, machine_runs_on: bool) -> None:
     folder = Folder(settings=REPLICATED)
-    folder.data.told(7)
+    folder.data.mark_registered(7)
     six_messages(folder)
     whole = folder.fault.content(LOG)
     folder.fault.overwrite(LOG, whole[:-1] + b"!")
@@ -258,7 +240,7 @@ def test_with_replicas_lost_files_make_the_log_damaged_and_nothing_is_cut(what: 
     the_other_partition_is_well(folder)
     log = folder.kill()
     assert state_of(log) is LogState.DAMAGED, "and it stays so at the next start"
-    log.mend(1000)
+    mend(log, 1000)
     assert state_of(log) is LogState.ACTIVE, "until a lossy election makes it lead"
     assert log.last >= 6, "no number that was given out is given again"
 
@@ -316,7 +298,7 @@ def test_files_that_do_not_fit_the_clean_checkpoint_are_checked() -> None:
     six_messages(folder)
     folder.data.close()
     folder.fault.overwrite(LOG, folder.fault.content(LOG)[:-1])
-    folder.data = folder._open()
+    folder.data = folder.open()
     log = folder.log()
     never_serves_anything_else(log)
     assert "LOST the messages 6-6" in folder.data.recovered.damaged[0]
@@ -330,12 +312,12 @@ def test_what_is_kept_after_a_crash_is_written_again_before_it_counts_as_synced(
     log = folder.log()
     append(log, b"seven")
     # The kernel could not write the page back, told a process that is gone, and marked the page clean.
-    folder.fault._file(LOG).pending.clear()
-    folder.fault._file(INDEX).pending.clear()
+    folder.fault.file(LOG).pending.clear()
+    folder.fault.file(INDEX).pending.clear()
     log = folder.kill()
     assert log.synced == 7
-    assert bytes(folder.fault._file(LOG).durable) == folder.fault.content(LOG)
-    assert bytes(folder.fault._file(INDEX).durable) == folder.fault.content(INDEX)
+    assert bytes(folder.fault.file(LOG).durable) == folder.fault.content(LOG)
+    assert bytes(folder.fault.file(INDEX).durable) == folder.fault.content(INDEX)
 
 
 def test_a_damaged_log_keeps_its_recovery_point_in_the_checkpoint() -> None:
@@ -346,7 +328,7 @@ def test_a_damaged_log_keeps_its_recovery_point_in_the_checkpoint() -> None:
     folder.kill()
     folder.data.write_checkpoint()
     log = folder.kill()
-    assert (log.state, log.recovery_point) == (LogState.DAMAGED, 6)
+    assert (log.state, log.health.recovery_point) == (LogState.DAMAGED, 6)
 
 
 def test_what_nobody_thought_of_in_one_log_keeps_no_other_from_being_opened(
@@ -363,7 +345,7 @@ def test_what_nobody_thought_of_in_one_log_keeps_no_other_from_being_opened(
 
     check = recovery.open_files_of
     monkeypatch.setattr(recovery, "open_files_of", fails)
-    folder.data = folder._open()
+    folder.data = folder.open()
     folder.data.open_found()
     assert folder.data.claims().damaged == ((TOPIC, 0),)
     assert folder.fault.open_files == len({path for path in folder.fault.paths() if "/1/" in path}) + 1

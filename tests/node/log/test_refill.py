@@ -9,13 +9,16 @@ from collections.abc import Callable
 import pytest
 
 from tank_node.log.epoch_history import epoch_at
-from tank_node.log.errors import LogDamaged, LogFailed, StorageError
 from tank_node.log.log import LogState, PartitionLog
+from tank_node.log.maintenance import maintain
 from tank_node.log.producers import Outcome, Producers, ProducerVerdict
+from tank_node.log.pushed import append_stretch
+from tank_node.log.refill import begin_anew
 from tank_node.log.settings import LogSettings
-from tests.support.fault_disk import PowerLoss
-from tests.support.logs import FOLDER, Folder, append, read_all
-from tests.support.replicas import assert_copies, push, records_of, stretch_of, with_memory
+from tank_node.segment.errors import LogDamaged, LogFailed, StorageError
+from tests.support.nodes.replicas import assert_copies, push, records_of, stretch_of, with_memory
+from tests.support.storage.fault_disk import PowerLoss
+from tests.support.storage.logs import FOLDER, Folder, append, read_all, written_checkpoint
 
 SMALL = LogSettings(segment_bytes=100, replication_factor=3)
 FIRST_LOG = f"{FOLDER}/{1:020d}.log"
@@ -30,7 +33,7 @@ def pair(*, early_checkpoint: bool = False) -> tuple[PartitionLog, Folder, Parti
         append(leader, b"%05d" % number * 6, epoch=1 + number // 8, now_ms=1000 + number)
     theirs = Folder(settings=SMALL)
     follower = theirs.log()
-    follower.append_stretch(stretch_of(leader, 1), 0)
+    append_stretch(follower, stretch_of(leader, 1), 0)
     follower.flush()
     theirs.data.write_checkpoint()
     if not early_checkpoint:
@@ -59,8 +62,8 @@ def test_a_bad_batch_that_scrub_met_is_healed_from_the_leader() -> None:
     assert follower.scrub(1 << 20).bad
     assert impaired(follower)
     with pytest.raises(LogDamaged):
-        follower.append_stretch(stretch_of(leader, 13), 0)
-    follower.begin_anew(1, 0)
+        append_stretch(follower, stretch_of(leader, 13), 0)
+    begin_anew(follower, 1, 0)
     push(leader, follower)
     assert_copies(leader, follower)
     assert impaired(follower), "before it is synced up to the leader's mark it claims nothing"
@@ -89,11 +92,11 @@ def test_what_a_crash_and_a_lost_file_leave_is_not_guessed_with_other_replicas_t
                     stretch.file.release()
     assert follower.state is LogState.DAMAGED
     paths = theirs.fault.paths()
-    follower.maintain(10_000, 0, retain=False)
+    maintain(follower, 10_000, 0, retain=False)
     assert (follower.state, theirs.fault.paths()) == (LogState.DAMAGED, paths), "left as it is"
     theirs.data.open_found()
     assert theirs.data.claims().damaged == ((7, 0),)
-    follower.begin_anew(1, 0)
+    begin_anew(follower, 1, 0)
     push(leader, follower)
     assert_copies(leader, follower)
     assert read_all(follower) == read_all(leader)
@@ -107,9 +110,9 @@ def test_a_refill_that_a_crash_interrupts_begins_again() -> None:
         theirs.fault.stop_at = theirs.fault.changes + stop_at
         done = False
         try:
-            follower.begin_anew(1, 0)
+            begin_anew(follower, 1, 0)
             while follower.last < leader.last:
-                follower.append_stretch(stretch_of(leader, follower.last + 1), 0)
+                append_stretch(follower, stretch_of(leader, follower.last + 1), 0)
                 follower.flush()
             follower.refilled_through(leader.last)
             theirs.data.write_checkpoint()
@@ -124,7 +127,7 @@ def test_a_refill_that_a_crash_interrupts_begins_again() -> None:
             assert_copies(leader, after)
             return
         assert after.is_impaired or after.last == leader.last, "it claims to be whole and is not"
-        after.begin_anew(1, 0)
+        begin_anew(after, 1, 0)
         push(leader, after)
         assert_copies(leader, after)
     raise AssertionError("it never got through")
@@ -134,12 +137,12 @@ def test_an_end_before_the_leaders_start_begins_there_with_the_epoch_before_it()
     leader, _, _ = pair()
     behind = Folder(settings=SMALL)
     follower = behind.log()
-    follower.append_stretch(stretch_of(leader, 1, 1), 0)
+    append_stretch(follower, stretch_of(leader, 1, 1), 0)
     leader.retain_from(9)
     assert (leader.first_available, epoch_at(leader.epochs, 8)) == (9, 1)
     first = stretch_of(leader, 9)
     assert first.previous_epoch == 1
-    follower.begin_anew(9, first.previous_epoch)
+    begin_anew(follower, 9, first.previous_epoch)
     assert (follower.last, follower.first_available, follower.synced) == (8, 9, 0)
     assert epoch_at(follower.epochs, 8) == 1
     assert not follower.is_impaired, "it lacks nothing that anybody has"
@@ -154,13 +157,13 @@ def test_what_the_leader_remembers_of_producers_comes_with_the_beginning_and_sur
     leader = with_memory().log()
     theirs = Folder(settings=SMALL)
     follower = theirs.log()
-    follower.begin_anew(9, 1, leader.producers_before(9))
+    begin_anew(follower, 9, 1, leader.producers_before(9))
     push(leader, follower)
     follower.flush()
     for _ in range(2):
-        assert follower.check_producer(8, 0, 0, 1) == ProducerVerdict(Outcome.REPEAT, 4, 4)
-        assert follower.check_producer(9, 0, 2, 1) == ProducerVerdict(Outcome.REPEAT, 3, 3)
-        assert follower.check_producer(9, 0, 3, 1).outcome is Outcome.APPEND
+        assert follower.tail.check_producer(8, 0, 0, 1) == ProducerVerdict(Outcome.REPEAT, 4, 4)
+        assert follower.tail.check_producer(9, 0, 2, 1) == ProducerVerdict(Outcome.REPEAT, 3, 3)
+        assert follower.tail.check_producer(9, 0, 3, 1).outcome is Outcome.APPEND
         theirs.fault.lose_power(random.Random(seed))
         follower = theirs.reopen_after_power_loss()
 
@@ -183,14 +186,14 @@ def test_what_was_remembered_comes_again_where_the_first_segment_could_not_be_ma
     with monkeypatch.context() as full:
         full.setattr(theirs.fault, "open", refuses)
         with pytest.raises(StorageError):
-            follower.begin_anew(9, 1, memory)
+            begin_anew(follower, 9, 1, memory)
         assert not theirs.fault.paths(".producers")
     assert follower.state is LogState.DAMAGED
     with pytest.raises(LogDamaged):
-        follower.append_stretch(stretch_of(leader, 9), 0)
-    follower.begin_anew(9, 1, memory)
+        append_stretch(follower, stretch_of(leader, 9), 0)
+    begin_anew(follower, 9, 1, memory)
     push(leader, follower)
-    assert follower.check_producer(9, 0, 2, 1) == ProducerVerdict(Outcome.REPEAT, 3, 3)
+    assert follower.tail.check_producer(9, 0, 2, 1) == ProducerVerdict(Outcome.REPEAT, 3, 3)
 
 
 def test_what_is_remembered_before_a_number_is_not_what_comes_behind_it() -> None:
@@ -204,7 +207,7 @@ def test_what_is_remembered_before_a_number_is_not_what_comes_behind_it() -> Non
 
 def test_an_empty_beginning_is_synced_only_by_an_fsync_and_survives_then() -> None:
     _, theirs, follower = pair()
-    follower.begin_anew(50, 4)
+    begin_anew(follower, 50, 4)
     assert follower.synced == 0
     follower.flush()
     assert (follower.synced, follower.last) == (49, 49)
@@ -221,9 +224,9 @@ def test_below_the_leaders_start_nobody_reads_on() -> None:
     taken = follower.read(1, 1, 5)
     assert taken is not None
     taken.file.release()
-    assert list(follower.cursors) == [2]
+    assert list(follower.cursors.places) == [2]
     follower.retain_from(4)
-    assert (follower.first_available, list(follower.cursors)) == (4, [])
+    assert (follower.first_available, list(follower.cursors.places)) == (4, [])
 
 
 def test_the_leaders_start_cuts_whole_segments_and_is_served_from_there() -> None:
@@ -247,7 +250,7 @@ def test_a_failed_replica_is_not_filled_anew_by_the_disk_that_failed_it() -> Non
     _, _, follower = pair()
     follower.fail("the disk said no")
     with pytest.raises(LogFailed):
-        follower.begin_anew(1, 0)
+        begin_anew(follower, 1, 0)
 
 
 def test_a_whole_log_that_is_dropped_counts_as_damaged_until_it_is_copied() -> None:
@@ -257,18 +260,18 @@ def test_a_whole_log_that_is_dropped_counts_as_damaged_until_it_is_copied() -> N
         append(old, b"%05d" % number * 6, epoch=5)
     old.flush()
     for _ in range(2):
-        old.changed = True
+        old.segments.changed = True
         theirs.data.write_checkpoint()
     leader = Folder(settings=SMALL).log()
     for number in range(6):
         append(leader, b"%05d" % number * 6, epoch=5 if number < 2 else 6)
-    old.begin_anew(1, 0)
+    begin_anew(old, 1, 0)
     assert impaired(old)
     push(leader, old)
     old.flush()
     after = theirs.kill()
     assert impaired(after), "what the old one promised is not believed of the copy"
-    after.begin_anew(1, 0)
+    begin_anew(after, 1, 0)
     push(leader, after)
     after.flush()
     after.refilled_through(leader.last)
@@ -284,7 +287,7 @@ def test_a_large_log_is_dropped_by_one_name_and_its_files_go_later() -> None:
     theirs.data.removal.run = waiting.append
     segments = len(follower.segments)
     assert segments > 2
-    follower.begin_anew(1, 0)
+    begin_anew(follower, 1, 0)
     assert len(theirs.fault.paths(".log")) == segments + 1, "nothing was removed yet"
     push(leader, follower)
     follower.flush()
@@ -292,11 +295,6 @@ def test_a_large_log_is_dropped_by_one_name_and_its_files_go_later() -> None:
         job()
     assert_copies(leader, follower)
     assert_copies(leader, theirs.kill())
-
-
-def checkpoints(folder: Folder) -> int:
-    """How many were written."""
-    return folder.data._checkpoint._written[1]
 
 
 def test_many_logs_that_are_cut_or_dropped_in_a_moment_cost_two_checkpoints() -> None:
@@ -310,21 +308,21 @@ def test_many_logs_that_are_cut_or_dropped_in_a_moment_cost_two_checkpoints() ->
         follower.flush()
         append(leader, b"new leader", epoch=2)
     theirs.data.write_checkpoint()
-    before = checkpoints(theirs)
+    before = theirs.fault.replaced["/data/checkpoint"]
     for partition in range(20):
         theirs.log(partition).truncate_to(3)
-    assert checkpoints(theirs) == before + 2
+    assert theirs.fault.replaced["/data/checkpoint"] == before + 2
     theirs.data.write_checkpoint()
-    assert {entry.recovery_point for entry in theirs.data._checkpoint.entries.values()} == {3}, "as before"
-    before = checkpoints(theirs)
+    assert {entry.recovery_point for entry in written_checkpoint(theirs).entries.values()} == {3}, "as before"
+    before = theirs.fault.replaced["/data/checkpoint"]
     for partition in range(20):
         theirs.log(partition).spoiled("bit rot")
     for partition in range(20):
-        theirs.log(partition).begin_anew(1, 0)
-    assert checkpoints(theirs) == before + 2
+        begin_anew(theirs.log(partition), 1, 0)
+    assert theirs.fault.replaced["/data/checkpoint"] == before + 2
     theirs.fault.kill_process()
     theirs.fault.delete("/data/checkpoint")
-    theirs.data = theirs._open()
+    theirs.data = theirs.open()
     theirs.data.open_found()
     assert len(theirs.data.claims().damaged) == 20, "the previous one says it, too"
 
@@ -339,7 +337,7 @@ def test_an_fsync_of_what_was_dropped_says_nothing_of_the_copy(fails: bool) -> N
     work = follower.begin_flush()
     assert work is not None
     assert work.folders
-    follower.begin_anew(50, 2)
+    begin_anew(follower, 50, 2)
     if fails:
         work.error = FileNotFoundError(2, "No such file or directory")
     follower.end_flush(work)
@@ -360,14 +358,14 @@ def test_a_log_that_could_not_be_emptied_is_damaged_and_begins_again(state: LogS
 
     follower.discard = refuses
     with pytest.raises(StorageError, match="cannot empty"):
-        follower.begin_anew(1, 0)
+        begin_anew(follower, 1, 0)
     assert follower.state is LogState.DAMAGED
     with pytest.raises(LogDamaged):
         follower.read(1, 1 << 20, follower.last)
     with pytest.raises(LogDamaged):
-        follower.append_stretch(stretch_of(leader, 13), 0)
+        append_stretch(follower, stretch_of(leader, 13), 0)
     follower.discard = whole
-    follower.begin_anew(1, 0)
+    begin_anew(follower, 1, 0)
     push(leader, follower)
     assert_copies(leader, follower)
     assert_copies(leader, theirs.kill())

@@ -1,8 +1,9 @@
 """What goes, and what must not: retention by time, size and count; and the age at which segments roll."""
 
+from tank_node.log.maintenance import maintain
 from tank_node.log.retention import SegmentFacts, expired
 from tank_node.log.settings import LogSettings
-from tests.support.logs import Folder, append, read_all
+from tests.support.storage.logs import Folder, append, read_all
 
 SEALED = [SegmentFacts(10 * n + 10, 100, 1000 * n) for n in range(5)]  # ends 10..50, times 0..4000
 
@@ -43,7 +44,7 @@ def test_a_log_forgets_its_oldest_segments_and_says_where_it_begins() -> None:
     folder = Folder(settings=LogSettings(segment_bytes=150, retention_segments=3))
     fill(folder, 30)
     log = folder.log()
-    log.maintain(0, log.last)
+    maintain(log, 0, log.last)
     assert len(log.segments) == 3
     assert log.first_available == log.segments[0].base == min(read_all(log)) > 1
     assert log.size_bytes == sum(len(folder.fault.content(path)) for path in folder.fault.paths(".log"))
@@ -59,7 +60,7 @@ def test_the_high_water_mark_holds_segments_back() -> None:
     folder = Folder(settings=LogSettings(segment_bytes=150, retention_bytes=1))
     fill(folder, 30)
     log = folder.log()
-    log.maintain(0, 7)
+    maintain(log, 0, 7)
     assert log.first_available <= 8
     assert set(range(8, 31)) <= read_all(log).keys()
 
@@ -68,9 +69,9 @@ def test_an_idle_partition_expires_wholly_and_goes_on_at_its_number() -> None:
     folder = Folder(settings=LogSettings(retention_ms=5000))
     fill(folder, 10)
     log = folder.log()
-    log.maintain(14_000, 10)
+    maintain(log, 14_000, 10)
     assert (log.first_available, len(read_all(log))) == (1, 10), "its newest batch is just young enough"
-    log.maintain(14_001, 10)
+    maintain(log, 14_001, 10)
     assert (log.first_available, log.last, read_all(log), log.size_bytes) == (11, 10, {}, 0)
     for reopened in (folder.kill, folder.reopen):
         log = reopened()
@@ -84,7 +85,7 @@ def test_the_epoch_history_keeps_the_epoch_of_what_is_left() -> None:
     log = folder.log()
     for n in range(12):
         append(log, b"%03d" % n * 10, epoch=n // 3)
-    log.maintain(0, log.last)
+    maintain(log, 0, log.last)
     assert log.epochs == [(3, 10)]
     assert log.first_available >= 10
 
@@ -96,9 +97,64 @@ def test_a_removed_segment_loses_its_names_before_its_files_close() -> None:
     there = set(folder.fault.paths(".log"))
     left: list[set[str]] = []
     folder.data.files.close_deleted = lambda fd: left.append(set(folder.fault.paths(".log")))
-    log.maintain(0, log.last)
+    maintain(log, 0, log.last)
     kept = {segment.path(".log") for segment in log.segments}
     assert len(left) == 2 * len(there - kept), "two files of each segment"
     gone = sorted(there - kept)
     for n, paths in enumerate(left):
         assert paths.isdisjoint(gone[: n // 2 + 1]), "the names of its segment, and of those before it"
+
+
+def test_a_log_start_within_a_batch_is_exact_and_outlives_every_end() -> None:
+    folder = Folder()
+    log = folder.log()
+    append(log, b"1", b"2", b"3")
+    append(log, b"4", b"5")
+    log.flush()
+    log.retain_from(2)
+    folder.data.write_checkpoint()
+    for reopened in (folder.kill, folder.reopen):
+        log = reopened()
+        assert (log.first_available, log.first_batch, log.last) == (2, 1, 5)
+    log.retain_from(4)
+    assert (log.first_available, log.first_batch) == (4, 4)
+
+
+def test_a_start_behind_staged_batches_is_taken_and_the_old_files_go_later() -> None:
+    folder = Folder()
+    log = folder.log()
+    append(log, b"1", b"2")
+    append(log, b"3", write=False)
+    log.retain_from(3)
+    assert (log.first_available, len(log.segments)) == (3, 1)
+    log.tail.write()
+    assert read_all(log) == {3: b"3"}
+    log.roll()
+    append(log, b"4")
+    log.retain_from(4)
+    assert [segment.base for segment in log.segments] == [4]
+
+
+def test_maintenance_removes_what_is_below_the_log_start() -> None:
+    folder = Folder()
+    log = folder.log()
+    append(log, b"1", b"2")
+    append(log, b"3", write=False)
+    log.retain_from(3)
+    log.tail.drop()
+    log.roll()
+    maintain(log, 0, log.last)
+    assert [segment.base for segment in log.segments] == [3]
+
+
+def test_all_of_a_log_may_go() -> None:
+    folder = Folder()
+    log = folder.log()
+    append(log, b"1", b"2")
+    log.flush()
+    log.retain_from(3)
+    assert (log.first_available, log.first_batch, log.size_bytes) == (3, 3, 0)
+    folder.data.write_checkpoint()
+    log = folder.kill()
+    assert (log.first_available, log.last) == (3, 2)
+    assert append(log, b"3") == (3, 3)

@@ -5,9 +5,11 @@ import random
 import pytest
 
 from tank_node.log.log import LogState, PartitionLog
-from tank_node.log.scrub import Scrubbed
+from tank_node.log.maintenance import maintain
 from tank_node.log.settings import LogSettings
-from tests.node.log.test_recovery import (
+from tank_node.segment.scrub import Scrubbed
+from tests.support.storage.logs import Folder, append, error_of, read_all
+from tests.support.storage.recovered import (
     ALONE,
     INDEX,
     LOG,
@@ -17,7 +19,6 @@ from tests.node.log.test_recovery import (
     state_of,
     the_other_partition_is_well,
 )
-from tests.support.logs import Folder, append, error_of, read_all
 
 
 @pytest.mark.parametrize("settings", [ALONE, REPLICATED])
@@ -39,7 +40,7 @@ def test_every_byte_flipped_under_the_running_process_is_found_by_the_scrub(
         assert done.bad, f"byte {at}"
         assert state_of(log) is LogState.DAMAGED
         assert error_of(log) is not None
-        log.maintain(1000, 6)
+        maintain(log, 1000, 6)
         if settings is ALONE:
             assert state_of(log) is LogState.ACTIVE
             assert len(read_all(log)) >= 5

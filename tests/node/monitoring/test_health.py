@@ -5,12 +5,12 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry, generate_latest
 
 from tank_node.broker.problems import MAX_PROBLEMS, partition_problems, problem_count
-from tank_node.log.errors import StorageError
 from tank_node.log.log import PartitionLog
 from tank_node.monitoring.health import Health
 from tank_node.monitoring.health_collector import HealthCollector
+from tank_node.segment.errors import StorageError
 from tank_node.version import kernel_name
-from tests.support.bench_node import BenchNode
+from tests.support.nodes.bench_node import BenchNode
 
 
 def test_a_failed_and_a_damaged_partition_are_named_with_the_reason(tmp_path: Path) -> None:

@@ -4,13 +4,13 @@ import shutil
 from pathlib import Path
 
 import pytest
-from prometheus_client import CollectorRegistry, generate_latest
 
-from tank_node.metrics import Histogram
+from tank_node.metrics import KAFKA_SOFTWARE, Histogram
 from tank_node.monitoring import metrics_collector
-from tank_node.monitoring.metrics_collector import MESSAGE_NAMES, MetricsCollector
+from tank_node.monitoring.metrics_collector import MESSAGE_NAMES
 from tank_node.tank.dispatch import open_session
 from tank_node.tank.session import UnknownMessage
+from tank_protos.generated.kafka import ApiVersionsRequest
 from tank_protos.generated.tank import (
     ConsumePartition,
     ConsumeRequest,
@@ -20,15 +20,10 @@ from tank_protos.generated.tank import (
     StatusRequest,
 )
 from tank_protos.wire.errors import WireError
-from tests.node.tank.test_produce import batch_of, idempotent, outcome, produce
-from tests.support.bench_node import BenchNode
-
-
-def exposed(node: BenchNode) -> dict[str, float]:
-    registry = CollectorRegistry()
-    registry.register(MetricsCollector(node.broker, node.metrics))
-    lines = generate_latest(registry).decode().splitlines()
-    return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if line[0] != "#")}
+from tests.support.clients.produce import batch_of, idempotent, outcome, produce
+from tests.support.nodes.bench_node import BenchNode
+from tests.support.nodes.exposed import exposed
+from tests.support.nodes.kafka_line import KafkaLine
 
 
 def test_requests_errors_and_sizes_are_shown(tmp_path: Path) -> None:
@@ -146,3 +141,31 @@ def test_a_histogram_counts_what_is_above_its_bounds() -> None:
     histogram.add(99.0)
     assert histogram.counts == [2, 1, 1]
     assert histogram.sum_s == 102.0
+
+
+def test_requests_of_kafka_clients_have_their_versions_and_outcomes(tmp_path: Path) -> None:
+    with BenchNode(tmp_path / "data") as node:
+        line = KafkaLine(node)
+        for version in (0, 0):
+            line.send(ApiVersionsRequest(), version)
+        line.send(ApiVersionsRequest("librdkafka", "2.6.0"), 3)
+        line.feed(bytes.fromhex("0000000a 0012 0063 00000009 ffff"))
+        shown = exposed(node)
+    requests = {key: value for key, value in shown.items() if key.startswith("tank_kafka_requests_total")}
+    assert requests == {
+        'tank_kafka_requests_total{api="ApiVersions",outcome="ok",version="0"}': 2,
+        'tank_kafka_requests_total{api="ApiVersions",outcome="ok",version="3"}': 1,
+        'tank_kafka_requests_total{api="ApiVersions",outcome="unsupported_version",version="0"}': 1,
+    }
+
+
+def test_libraries_of_kafka_clients_are_counted_by_connection_and_bounded(tmp_path: Path) -> None:
+    with BenchNode(tmp_path / "data") as node:
+        for number in range(KAFKA_SOFTWARE + 20):
+            line = KafkaLine(node)
+            for _ in range(3):
+                line.send(ApiVersionsRequest("client", str(number)), 3)
+        shown = {key: value for key, value in exposed(node).items() if "tank_kafka_connections_total" in key}
+    assert len(shown) == KAFKA_SOFTWARE + 1
+    assert shown['tank_kafka_connections_total{software="client",version="7"}'] == 1
+    assert shown['tank_kafka_connections_total{software="(others)",version=""}'] == 20

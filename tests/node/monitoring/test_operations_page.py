@@ -5,12 +5,12 @@ import re
 from pathlib import Path
 
 import pytest
-from aiohttp.test_utils import make_mocked_request
 
 from tank_node.monitoring.health import Health
 from tank_node.monitoring.http import HttpServer
 from tank_node.monitoring.metrics_collector import MetricsCollector
-from tests.support.bench_node import BenchNode
+from tests.support.nodes.bench_node import BenchNode
+from tests.support.scraping import scraped_page
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
@@ -20,9 +20,15 @@ def exported(folder: Path) -> dict[str, str]:
     """Names, with the text of their HELP lines, as a scrape shows them."""
     with BenchNode(folder / "data") as node:
         http = HttpServer(lambda: MetricsCollector(node.broker, node.metrics), lambda: Health(True))
-        answer = asyncio.run(http._metrics(make_mocked_request("GET", "/metrics")))
-    assert isinstance(answer.body, bytes)
-    return dict(re.findall(r"^# HELP (\S+) (.*)$", answer.body.decode(), re.MULTILINE))
+
+        async def page() -> str:
+            _, port = await http.start("127.0.0.1", 0)
+            try:
+                return await scraped_page(port)
+            finally:
+                await http.stop()
+
+        return dict(re.findall(r"^# HELP (\S+) (.*)$", asyncio.run(page()), re.MULTILINE))
 
 
 def test_the_tables_have_every_metric_and_no_other(tmp_path: Path) -> None:
@@ -68,6 +74,7 @@ def test_each_alarm_says_where_to_read_on_and_that_place_says_what_to_do() -> No
         "another process uses the data folder",
         "cannot use the data folder",
         "can't listen on",
+        "this broker serves no Kafka clients",
         "belongs to cluster",
         "belongs to broker",
         "written by a newer version",
@@ -77,10 +84,10 @@ def test_each_alarm_says_where_to_read_on_and_that_place_says_what_to_do() -> No
         "make room",
         "check the disk, then start the controller again",
         "groups in use",
-        "no controller has a line to this broker",
+        "no controller has a connection to this broker",
         "the controllers have fenced this broker",
-        "it is stopping",
-        "of its replicas are not in sync yet",
+        "the broker is stopping",
+        "replicas are not in sync yet",
         "can't read the log",
         "has not finished a write for too long",
         "but none leads",

@@ -5,7 +5,7 @@ from tank_node.metrics import Metrics
 from tank_node.partition.partition import Partition
 from tank_node.partition.waiters import Tick
 from tank_node.refusal_log import RefusalLog
-from tests.support.logs import Folder, append
+from tests.support.storage.logs import Folder, append
 
 
 def test_a_mark_that_moved_since_the_last_checkpoint_survives_an_orderly_stop() -> None:

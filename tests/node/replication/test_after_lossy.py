@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from tank_node.log.errors import DiskFailed
-from tank_node.log.record import RECORD_BYTES
+from tank_node.segment.errors import DiskFailed
+from tank_node.segment.record import RECORD_BYTES
+from tank_node.segment.segments import Segments
 from tank_protos.error_codes import PushError
 from tank_protos.storage.stretch import Stretch
-from tests.support.bench_node import BenchNode
-from tests.support.leader_line import (
+from tests.support.nodes.bench_node import BenchNode
+from tests.support.nodes.leader_line import (
     all_of,
     following,
     leader_log,
@@ -19,8 +20,8 @@ from tests.support.leader_line import (
     push_of,
     the_answer,
 )
-from tests.support.logs import Folder, append, append_sparse, read_all
-from tests.support.replicas import assert_copies
+from tests.support.nodes.replicas import assert_copies
+from tests.support.storage.logs import Folder, append, append_sparse, read_all
 
 
 @pytest.fixture
@@ -97,7 +98,7 @@ def test_what_was_compacted_for_what_is_lost_is_copied_anew(node: BenchNode) -> 
     line = opened(node)
     line.send(push_of(1, all_of(leader_log(), mark=3)))
     log = node.broker.topics["a"].partitions[0].log
-    log.compacted_through = 2  # as the checkpoint says
+    log.segments.compacted_through = 2  # as the checkpoint says
     place(node, "a", 10, leader_epoch=6, lossy_epoch=6)
     told = the_answer(line.send(push_of(2, empty_behind(1, mark=1))))
     assert (told.error, told.log_end) == (PushError.DISAGREES, 0)
@@ -108,16 +109,18 @@ def test_what_was_compacted_for_what_is_lost_is_copied_anew(node: BenchNode) -> 
 
 
 @pytest.mark.plain_node
-def test_a_log_that_cannot_be_read_is_answered_for_and_the_connection_stays(node: BenchNode) -> None:
+def test_a_log_that_cannot_be_read_is_answered_for_and_the_connection_stays(
+    node: BenchNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
     line = opened(node)
     line.send(push_of(1, all_of(leader_log(), mark=3)))
     log = node.broker.topics["a"].partitions[0].log
     place(node, "a", 10, leader_epoch=6, lossy_epoch=6)
 
-    def refuse() -> int:
+    def refuse(segments: Segments) -> int:
         raise DiskFailed("its index can't be read")
 
-    log.may_be_compacted_through = refuse  # type: ignore[method-assign]
+    monkeypatch.setattr(Segments, "may_be_compacted_through", refuse)
     assert the_answer(line.send(push_of(2, empty_behind(1)))).error == PushError.STORAGE
     assert node.metrics.storage_errors == 1
     log.damage("a bad batch")
@@ -130,7 +133,7 @@ def test_whole_logs_are_dropped_one_in_a_tick(node: BenchNode) -> None:
     for topic_id, name in ((10, "a"), (11, "b")):
         place(node, name, topic_id)
         line.send(push_of(topic_id, all_of(leader_log(), mark=3, topic_id=topic_id), topic=name))
-        node.broker.topics[name].partitions[0].log.compacted_through = 2
+        node.broker.topics[name].partitions[0].log.segments.compacted_through = 2
         place(node, name, topic_id, leader_epoch=6, lossy_epoch=6)
     chosen = leader_log(1)
 

@@ -13,8 +13,8 @@ from tank_node.replication.role import Role
 from tank_protos.error_codes import PushError, TroubleKind
 from tank_protos.generated.tank import DescribeBrokerRequest, DescribeBrokerResponse, PushedPartition
 from tank_protos.storage.stretch import Stretch
-from tests.support.bench_node import BenchNode
-from tests.support.leader_line import (
+from tests.support.nodes.bench_node import BenchNode
+from tests.support.nodes.leader_line import (
     LEADER,
     OTHER,
     Line,
@@ -26,7 +26,7 @@ from tests.support.leader_line import (
     push_of,
     the_answer,
 )
-from tests.support.logs import append
+from tests.support.storage.logs import append
 
 MOST = 2**32 - 1
 """The highest epoch that a push can name."""

@@ -16,20 +16,21 @@ from tank_node.cluster.view import PartitionView
 from tank_node.limits import Limits
 from tank_node.log.epoch_history import last_common
 from tank_node.log.log import LogState, PartitionLog
-from tank_node.log.record import Record
 from tank_node.log.settings import LogSettings
 from tank_node.metrics import Metrics
 from tank_node.partition.beliefs import Beliefs
-from tank_node.partition.follower import LIVE, Following, PeerLine
+from tank_node.partition.follower import PartitionFollower, PeerLine
 from tank_node.partition.partition import Partition
 from tank_node.partition.waiters import Tick
+from tank_node.purpose import Purpose
 from tank_node.refusal_log import RefusalLog
 from tank_node.replication.role import Role
+from tank_node.segment.record import Record
 from tank_protos.error_codes import PushError
 from tank_protos.storage.stretch import Stretch
-from tests.support.instant_controller import InstantController
-from tests.support.logs import TOPIC, Folder, append, append_sparse
-from tests.support.replicas import records_of, stretch_of
+from tests.support.controllers.instant_controller import InstantController
+from tests.support.nodes.replicas import records_of, stretch_of
+from tests.support.storage.logs import TOPIC, Folder, append, append_sparse
 
 REPLICAS = st.integers(0, 2)
 MIN_IN_SYNC = 2
@@ -58,8 +59,8 @@ class Replica:
             on_failure=lambda partition, error: None,
         )
         self.partition.high_water_mark = log.high_water_mark
-        self.partition.follow(Role.NONE, 0)
-        self.following = self.partition.follower = Following(self.partition)
+        self.partition.become(Role.NONE, 0)
+        self.following = self.partition.follower = PartitionFollower(self.partition)
 
     @property
     def start(self) -> int:
@@ -120,11 +121,13 @@ class CopiesAgainstModel(RuleBasedStateMachine):
         self.leader = at
         self.in_sync |= {at}
         self.eligible -= {at}
-        replica.partition.lead(self.epoch, None)
+        replica.partition.become(Role.LEADER, self.epoch)
         self.start_end = replica.log.last
         self.sent = dict.fromkeys(range(3), replica.log.last)
         self.matched = dict.fromkeys(range(3), 0)
-        self.lines = {i: PeerLine(at, 1, LIVE, lambda covers, answer: None, lambda: None) for i in range(3)}
+        self.lines = {
+            i: PeerLine(at, 1, Purpose.LIVE, lambda covers, answer: None, lambda: None) for i in range(3)
+        }
 
     def _take_out(self, at: int) -> None:
         self.in_sync -= {at}
@@ -216,7 +219,7 @@ class CopiesAgainstModel(RuleBasedStateMachine):
         if replica.partition.leader_epoch != epoch or not replica.is_whole or at == who:
             return
         self._append(replica, epoch, 1, 0)
-        line = PeerLine(who, 1, LIVE, lambda covers, answer: None, lambda: None)
+        line = PeerLine(who, 1, Purpose.LIVE, lambda covers, answer: None, lambda: None)
         known = self.replicas[at].partition.leader_epoch
         before = records_of(self.replicas[at].log)
         start = max(min(self.replicas[at].log.last, replica.log.last) + 1, replica.start)
@@ -279,7 +282,7 @@ class CopiesAgainstModel(RuleBasedStateMachine):
         replica.folder.fault.overwrite(paths[0], bytes(content))
         if replica.log.scrub(1 << 30).bad:
             replica.partition.note_state()
-            replica.partition.follow(Role.NONE, replica.partition.leader_epoch)
+            replica.partition.become(Role.NONE, replica.partition.leader_epoch)
             self.deposed.pop(at, None)
             self._take_out(at)
             self.eligible -= {at}

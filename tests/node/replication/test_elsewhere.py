@@ -24,8 +24,8 @@ from tank_protos.generated.tank import (
     ProduceResponse,
     ProduceTopic,
 )
-from tests.node.tank.test_produce import batch_of
-from tests.support.broker_cell import BrokerCell
+from tests.support.clients.produce import batch_of
+from tests.support.nodes.broker_cell import BrokerCell
 
 HERE = (bytes((127, 0, 0, 1)), 1)
 

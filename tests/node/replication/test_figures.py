@@ -4,15 +4,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from prometheus_client import CollectorRegistry, generate_latest
 
 from tank_node.cluster.link import ChangeOutcome
 from tank_node.limits import Limits
-from tank_node.monitoring.metrics_collector import MetricsCollector
 from tank_protos.error_codes import ErrorCode
-from tests.node.replication.test_connections import fill
-from tests.node.replication.test_leading import append
-from tests.support.broker_cell import TOPIC, BrokerCell, Told
+from tests.support.nodes.broker_cell import TOPIC, BrokerCell, Told
+from tests.support.nodes.filled_topics import fill
+from tests.support.nodes.leading import append
+from tests.support.nodes.shown_figures import shown
 
 MIB = 1024 * 1024
 
@@ -22,15 +21,6 @@ def cell(tmp_path: Path) -> Iterator[BrokerCell]:
     cell = BrokerCell(tmp_path, 3, Limits(catch_up_from_bytes=MIB))
     yield cell
     cell.close()
-
-
-def shown(cell: BrokerCell, broker_id: int) -> dict[str, float]:
-    """Samples by name with labels, without the `tank_` before them."""
-    node = cell.nodes[broker_id]
-    registry = CollectorRegistry()
-    registry.register(MetricsCollector(node.broker, node.metrics))
-    lines = [line for line in generate_latest(registry).decode().splitlines() if line[0] != "#"]
-    return {name.removeprefix("tank_"): float(value) for name, value in (s.rsplit(" ", 1) for s in lines)}
 
 
 def test_roles_and_in_sync_sizes_are_counted(cell: BrokerCell) -> None:
@@ -173,7 +163,7 @@ def test_in_sync_sets_that_the_controllers_refuse_are_counted(cell: BrokerCell) 
 def test_a_replica_that_is_copied_anew_is_shown_until_it_has_all(cell: BrokerCell) -> None:
     cell.create()
     cell.run(200)
-    cell.nodes[2].log(TOPIC).refilling = True
+    cell.nodes[2].log(TOPIC).health.refilling = True
     assert shown(cell, 2)["replicas_refilling"] == 1
     assert shown(cell, 1)["replicas_refilling"] == 0
 
@@ -188,3 +178,17 @@ def test_a_broker_shows_its_line_to_the_controllers(cell: BrokerCell) -> None:
     seen = shown(cell, 1)
     assert (seen["controllers_connected"], seen["controllers_silence_seconds"]) == (0, 4.5)
     assert seen["fenced"] == 1
+
+
+@pytest.mark.parametrize("flush", ["replicated", "disk"])
+def test_an_append_that_followers_confirm_counts_once_in_the_time_of_produces(
+    cell: BrokerCell, flush: str
+) -> None:
+    cell.create(flush=flush)
+    cell.run(200)
+    told = Told()
+    append(cell.nodes[1], b"x", told, 0)
+    cell.run(200)
+    cell.nodes[1].metrics.end_tick(0.001)
+    assert told.told
+    assert shown(cell, 1)["produce_latency_seconds_count"] == 1

@@ -93,12 +93,14 @@ def test_a_hole_belongs_to_the_epoch_that_left_it() -> None:
 
 def test_an_end_before_the_leaders_start_is_dropped_and_a_later_one_agrees_there() -> None:
     assert judge(order(41, 4, log_start=41), standing()).anew
-    verdict = judge(order(31, 9, log_start=31), standing())
-    assert (verdict.error, verdict.anew) == (PushError.NONE, False), "what is below is gone at the leader"
+    verdict = judge(order(31, 0, log_start=31), standing())
+    assert (verdict.error, verdict.anew) == (PushError.NONE, False), "which epoch it was is not known there"
+    assert judge(order(31, 5, log_start=31), standing()).anew, "what is below was never committed"
     assert judge(order(41, 4, log_start=40), standing()).error is PushError.DISAGREES
     verdict = judge(order(31, 4, log_start=40), standing())
     assert verdict.error is PushError.DISAGREES, "it agrees, but what comes next is gone: from 40 on, then"
-    assert not judge(order(31, 4, log_start=31), standing()).error
+    verdict = judge(order(31, 4, log_start=31), standing())
+    assert (verdict.error, verdict.anew) == (PushError.NONE, False), "what is below is gone at the leader"
 
 
 @pytest.mark.parametrize(("start", "log_start"), [(0, 1), (1, 0), (2**63, 1), (2**64 - 1, 2**64 - 1)])

@@ -14,9 +14,9 @@ from tank_protos.generated.tank import (
     ConsumeTopic,
     FetchedPartition,
 )
-from tests.node.replication.test_leading import append
-from tests.support.bench_node import BenchClient
-from tests.support.broker_cell import BrokerCell, Told
+from tests.support.nodes.bench_node import BenchClient
+from tests.support.nodes.broker_cell import BrokerCell, Told
+from tests.support.nodes.leading import append
 
 END = 2**64 - 1
 PREFERS_THIS = 1

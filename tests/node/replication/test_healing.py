@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,14 +10,16 @@ import pytest
 from tank_controller.limits import MAX_PARTITIONS_PER_COMMAND
 from tank_node.limits import Limits
 from tank_node.log.log import LogState
-from tank_node.partition.leader import Leadership
-from tank_node.partition.waiters import Producer
+from tank_node.log.maintenance import maintain
+from tank_node.partition.waiters import ProducerStamp
 from tank_node.replication.role import Role
 from tank_node.replication.stream import STRETCH_BYTES
 from tank_protos.error_codes import ErrorCode
-from tests.node.replication.test_leading import append
-from tests.support.broker_cell import BrokerCell, CellNode, Told
-from tests.support.replicas import assert_copies, records_of
+from tests.support.nodes.broker_cell import BrokerCell, Told
+from tests.support.nodes.faults import leader_of, spoil_piece_in_memory
+from tests.support.nodes.healing import files, spoil, take_out_failed
+from tests.support.nodes.leading import append, members
+from tests.support.nodes.replicas import assert_copies, records_of
 
 
 @pytest.fixture
@@ -34,41 +36,10 @@ def cell(tmp_path: Path) -> Iterator[BrokerCell]:
     cell.close()
 
 
-def members(cell: BrokerCell) -> tuple[int, ...]:
-    return cell.topics["a"].partitions[0].in_sync
-
-
-def files(cell: BrokerCell, broker_id: int, suffix: str) -> list[Path]:
-    return sorted((cell.folder / f"broker-{broker_id}" / "topics").glob(f"*/0/*{suffix}"))
-
-
-def take_out_failed(cell: BrokerCell, reports: list[tuple[int, int]]) -> Callable[[CellNode], None]:
-    """As the controller does: who says that it failed is out, at once; then it judges proposals."""
-
-    def judge(node: CellNode) -> None:
-        if node.controller.failed:
-            reports.extend(node.controller.failed)
-            node.controller.failed = []
-            cell.change(in_sync=tuple(member for member in members(cell) if member != node.broker_id))
-        cell.accept(node)
-
-    return judge
-
-
 def reported(cell: BrokerCell, broker_id: int) -> None:
     """The controller takes out who says that it is damaged."""
     assert cell.nodes[broker_id].controller.failed
     cell.change(in_sync=tuple(member for member in members(cell) if member != broker_id))
-
-
-def spoil(cell: BrokerCell, broker_id: int) -> None:
-    """Its oldest segment went bad, and it finds that out."""
-    oldest = files(cell, broker_id, ".log")[0]
-    oldest.write_bytes(b"\x55" * oldest.stat().st_size)
-    node = cell.nodes[broker_id]
-    assert node.log().scrub(1 << 20).bad
-    node.partition().note_state()
-    node.broker.roles.failed(node.partition())
 
 
 def test_a_batch_that_went_bad_is_found_reported_and_copied_anew(cell: BrokerCell) -> None:
@@ -83,21 +54,16 @@ def test_a_batch_that_went_bad_is_found_reported_and_copied_anew(cell: BrokerCel
     assert not cell.nodes[3].log().is_impaired
 
 
-@pytest.mark.parametrize(("level", "first"), [(1, 0), (2, 1)])
-def test_one_that_was_filled_anew_knows_producers_of_what_retention_took(
-    tmp_path: Path, level: int, first: int
-) -> None:
+def test_one_that_was_filled_anew_knows_producers_of_what_retention_took(tmp_path: Path) -> None:
     cell = BrokerCell(tmp_path, 3)
     cell.create(min_insync=2, log_segment_bytes="400", retention_segments_count="2")
-    cell.run(200)  # the connections are of the first level
-    leader, told, producer = cell.nodes[1], Told(), Producer(7, 0, 0)
+    cell.run(200)
+    leader, told, producer = cell.nodes[1], Told(), ProducerStamp(7, 0, 0)
     append(leader, b"once", told, 0, producer)
     for token in range(1, 20):
         append(leader, b"message %d" % token * 5, told, token)
     cell.run(300)
-    leader.log().maintain(cell.clock.now_ms(), leader.partition().high_water_mark)
-    for node in cell.nodes.values():
-        node.controller.view.feature_level = level
+    maintain(leader.log(), cell.clock.now_ms(), leader.partition().high_water_mark)
     cell.change(in_sync=(1, 2))
     spoil(cell, 3)
     cell.run(5000)
@@ -107,7 +73,7 @@ def test_one_that_was_filled_anew_knows_producers_of_what_retention_took(
     cell.run(500)
     append(cell.nodes[3], b"once", told, 20, producer)
     cell.run(500)
-    assert told.told[20] == (ErrorCode.NONE, *((first, first) if first else (21, 21)))
+    assert told.told[20] == (ErrorCode.NONE, 1, 1)
     cell.close()
 
 
@@ -198,12 +164,9 @@ def test_bytes_that_went_bad_in_the_leaders_memory_are_read_again(cell: BrokerCe
     for follower in (2, 3):
         cell.disconnect(1, follower)
     append(cell.nodes[1], b"read before it is sent", Told(), 1)
-    leadership = cell.nodes[1].partition().leadership
-    assert isinstance(leadership, Leadership)
-    piece = leadership.read(21, STRETCH_BYTES)
-    assert piece is not None
-    assert isinstance(piece.batches, bytes)
-    leadership._reader._piece = piece._replace(batches=piece.batches[:-1] + b"!")
+    leader = leader_of(cell.nodes[1].partition())
+    assert leader.read(21, STRETCH_BYTES) is not None
+    spoil_piece_in_memory(leader)
     for follower in (2, 3):
         cell.connect(1, follower)
     cell.run(3000)

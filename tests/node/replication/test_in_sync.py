@@ -222,7 +222,7 @@ def test_appends_without_end_are_remembered_in_bounded_space_and_lag_is_still_se
         in_sync.appended(now_ms, now_ms + 1, LAG_MS)
         if now_ms % 100 == 0:
             in_sync.matched(2, now_ms + 1, now_ms + 1)
-    assert len(in_sync._appends) < 100
+    assert len(in_sync.appends) < 100
     assert in_sync.lag_ms(in_sync.replicas[3], 10_000) > LAG_MS
     assert in_sync.lag_ms(in_sync.replicas[2], 10_000) < 400
 

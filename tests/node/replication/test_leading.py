@@ -6,12 +6,17 @@ from pathlib import Path
 import pytest
 
 from tank_node.cluster.link import ChangeOutcome
-from tank_node.partition.waiters import Producer
+from tank_node.disk import OsDisk
+from tank_node.log.log import LogState
+from tank_node.partition.leader import PartitionLeader
+from tank_node.partition.waiters import ProducerStamp
+from tank_node.segment.index import TAIL_RECORDS
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated.tank import ProducePartition, ProduceRequest, ProduceTopic
-from tests.node.tank.test_produce import batch_of
-from tests.support.broker_cell import BrokerCell, CellNode, Told
-from tests.support.replicas import assert_copies
+from tests.support.clients.produce import batch_of
+from tests.support.nodes.broker_cell import BrokerCell, Told
+from tests.support.nodes.leading import append, errors, members
+from tests.support.nodes.replicas import assert_copies
 
 
 @pytest.fixture
@@ -19,28 +24,6 @@ def cell(tmp_path: Path) -> Iterator[BrokerCell]:
     cell = BrokerCell(tmp_path, 3)
     yield cell
     cell.close()
-
-
-def append(
-    node: CellNode,
-    value: bytes,
-    told: Told,
-    token: int,
-    producer: Producer | None = None,
-    timeout_ms: int = 0,
-) -> None:
-    node.broker.begin_tick()
-    batch = memoryview(batch_of(value))
-    node.partition().append(batch, told, token, producer=producer, timeout_ms=timeout_ms)
-    node.broker.end_tick()
-
-
-def errors(told: Told) -> list[ErrorCode]:
-    return [error for _, (error, _, _) in sorted(told.told.items())]
-
-
-def members(cell: BrokerCell) -> tuple[int, ...]:
-    return cell.topics["a"].partitions[0].in_sync
 
 
 @pytest.mark.parametrize("flush", ["disk", "replicated"])
@@ -228,7 +211,7 @@ def test_a_repeat_is_answered_when_the_mark_has_passed_its_first_copy(cell: Brok
     cell.run(200)
     cell.disconnect(1, 3)
     told = Told()
-    producer = Producer(9, 0, 0)
+    producer = ProducerStamp(9, 0, 0)
     append(cell.nodes[1], b"x", told, 0, producer)
     append(cell.nodes[1], b"x", told, 1, producer)
     cell.run(1000)
@@ -249,3 +232,26 @@ def test_the_mark_reaches_followers_without_news_within_a_tenth_of_a_second(cell
     cell.step()
     cell.step()
     assert cell.nodes[2].partition().high_water_mark == 1
+
+
+def test_an_index_that_cannot_be_read_is_no_answer_to_how_much_a_follower_lacks(
+    cell: BrokerCell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cell.create(flush="replicated")
+    cell.run(200)
+    node, told = cell.nodes[1], Told()
+    for token in range(2 * TAIL_RECORDS + 1):
+        append(node, b"x", told, token)
+    cell.run(300)
+    leadership = node.partition().leadership
+    assert isinstance(leadership, PartitionLeader)
+    assert leadership.bytes_behind(1) > 0
+    for segment in node.log().segments:
+        segment.index.drop_memory()
+
+    def refuse(disk: OsDisk, fd: int, size: int, position: int) -> bytes:
+        raise OSError(5, "worn out")
+
+    monkeypatch.setattr(OsDisk, "read_at", refuse)
+    assert leadership.bytes_behind(1) == 0
+    assert (node.metrics.storage_errors, node.log().state) == (1, LogState.ACTIVE)

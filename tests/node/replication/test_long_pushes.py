@@ -9,11 +9,12 @@ from random import Random
 
 import pytest
 
-from tank_node.log.errors import LogDamaged
 from tank_node.log.pushing import PIECE_RECORDS, READ_BYTES, PushReader
-from tank_node.log.record import RECORD_BYTES
-from tank_node.log.segment import Stretch
 from tank_node.output import Output
+from tank_node.purpose import Purpose
+from tank_node.segment.errors import LogDamaged
+from tank_node.segment.record import RECORD_BYTES
+from tank_node.segment.segment import FileRange
 from tank_protos.generated.tank import (
     ProduceBasePartition,
     ProduceBaseTopic,
@@ -24,11 +25,11 @@ from tank_protos.generated.tank import (
 from tank_protos.storage.stretch import PUSH_VERSION
 from tank_protos.storage.stretch import Stretch as Pushed
 from tank_protos.wire.framing import FrameReader, frame
-from tests.support.broker_cell import TOPIC, BrokerCell
-from tests.support.logs import Folder, append
+from tests.support.nodes.broker_cell import TOPIC, BrokerCell
+from tests.support.nodes.replicas import stretch_of
+from tests.support.nodes.tank_server import tank_server
 from tests.support.patience import patient
-from tests.support.replicas import stretch_of
-from tests.support.tank_server import tank_server
+from tests.support.storage.logs import Folder, append
 from tests.support.waiting import run
 
 NOISE = Random(1).randbytes(16 * 1024)
@@ -41,7 +42,7 @@ def test_tiny_batches_end_a_piece_by_their_number() -> None:
     log = Folder().log()
     for _ in range(PIECE_RECORDS + 5):
         append(log, b"x", write=False)
-    log.write_staged()
+    log.tail.write()
     reader = PushReader(log)
     first = reader.read(1, 1 << 20)
     assert first is not None
@@ -61,7 +62,7 @@ def test_long_pieces_stay_in_their_file() -> None:
     assert short is not None
     assert long is not None
     assert isinstance(short.batches, bytes)
-    assert isinstance(long.batches, Stretch)
+    assert isinstance(long.batches, FileRange)
     assert long.batches.length > READ_BYTES >= len(short.batches)
     long.batches.file.release()
 
@@ -87,25 +88,29 @@ async def _push_in_parts(folder: Path) -> None:
     short = stretch_of(leader, 21)
     sent = []
     for request_id, pushed in ((1, long), (2, short)):
-        content = b"".join(Pushed(10, 1, pushed.previous_epoch, 0, 1, *pushed[3:]).encode())
+        content = b"".join(Pushed(10, 1, pushed.previous_epoch, 0, 1, *pushed[3:]).encode(0, pushed.start))
         entry = ProduceBasePartition(0, len(content), pushed.start, content)
         request = ProduceWithBaseSeqNumRequest(
             PUSH_VERSION, request_id, "", 0, 0, [ProduceBaseTopic(TOPIC, [entry])]
         )
         sent.append(b"".join(frame(request.ID, request.encode())))
     epochs = [cell.nodes[broker_id].controller.broker_epoch for broker_id in (1, 2)]
-    opening = ReplicaIdRequest(2, "cell", epochs[1], 1, 0, node.controller.peer_key)
+    opening = ReplicaIdRequest(2, "cell", epochs[1], 1, Purpose.LIVE, node.controller.peer_key)
     reader, writer = await asyncio.open_connection(host, port)
     writer.writelines(frame(opening.ID, opening.encode()))
     frames = FrameReader()
     answered: list[tuple[int, bytes]] = []
 
+    async def listen() -> None:
+        while data := await reader.read(65536):
+            answered.extend((number, bytes(payload)) for number, payload in frames.feed(data))
+
     async def until(condition: Callable[[], object]) -> None:
         async with asyncio.timeout(patient(20)):
-            while not condition():
-                if reader._buffer:  # type: ignore[attr-defined]
-                    answered.extend((number, bytes(p)) for number, p in frames.feed(await reader.read(65536)))
+            while not condition():  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
+
+    listening = asyncio.create_task(listen())
 
     await until(lambda: ReplicaIdRequest.ID in dict(answered))
     (connection,) = server.connections.by_fd.values()
@@ -121,6 +126,7 @@ async def _push_in_parts(folder: Path) -> None:
     await until(lambda: node.log().written == 21)
     await until(lambda: [number for number, _ in answered].count(PushAnswer.ID) == 2)
     writer.close()
+    listening.cancel()
     await server.stop(0.1)
     cell.close()
 
@@ -139,7 +145,7 @@ def cell(tmp_path: Path) -> Iterator[BrokerCell]:
     cell.close()
 
 
-def long_piece(cell: BrokerCell) -> bytes | Stretch:
+def long_piece(cell: BrokerCell) -> bytes | FileRange:
     piece = PushReader(cell.nodes[1].log()).read(1, 4 * READ_BYTES)
     assert piece is not None
     return piece.batches
@@ -162,7 +168,7 @@ def test_what_cannot_be_read_is_counted_and_said_and_read_by_its_partition_from_
     is_cut: bool,
 ) -> None:
     lost = long_piece(cell)
-    assert isinstance(lost, Stretch)
+    assert isinstance(lost, FileRange)
     if is_cut:
         os.truncate(lost.file.path, 0)
     else:
@@ -188,7 +194,7 @@ def test_a_socket_that_breaks_is_no_fault_of_the_file(
     assert run(_send(cell, [b"head", long_piece(cell)])) == {}
     assert not caplog.messages
     batches = long_piece(cell)
-    assert isinstance(batches, Stretch)
+    assert isinstance(batches, FileRange)
     batches.file.release()
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from tank_node.replication.role import Role
 from tank_protos.error_codes import ErrorCode
-from tests.node.replication.test_leading import append, errors, members
-from tests.support.broker_cell import BrokerCell, Told
-from tests.support.replicas import assert_copies
+from tests.support.nodes.broker_cell import BrokerCell, Told
+from tests.support.nodes.leading import append, errors, members
+from tests.support.nodes.replicas import assert_copies
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def test_a_damaged_replica_leads_only_when_a_lossy_election_chose_it(
     cell.run(300)
     node = cell.nodes[2]
     if is_refilling:  # half of what it had may be here, and looks whole
-        node.log().refilling = True
+        node.log().health.refilling = True
     else:
         node.log().spoiled("a bad sector")
     assert node.controller.ends is not None
@@ -52,12 +52,12 @@ def test_who_was_chosen_in_the_middle_of_a_refill_is_called_damaged_no_more_by_t
     cell.run(300)
     node = cell.nodes[2]
     log = node.log()
-    log.refilling = log.changed = True
+    log.health.refilling = log.segments.changed = True
     node.broker.data_folder.write_checkpoint()
-    assert not log.changed
+    assert not log.segments.changed
     cell.change(leader=2, lossy_epoch=2, in_sync=(2,))
     assert node.partition().role is Role.LEADER
-    assert (log.is_impaired, log.changed) == (False, True)
+    assert (log.is_impaired, log.segments.changed) == (False, True)
 
 
 def lose(cell: BrokerCell, broker_id: int, *segments: int) -> None:

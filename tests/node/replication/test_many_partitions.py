@@ -1,7 +1,7 @@
 """What is sent to a follower of many partitions."""
 
 from tank_node.replication.stream import FRAME_STRETCHES
-from tests.support.push_model import NamedLeader, decoded, entries, line_to, taken
+from tests.support.nodes.push_model import NamedLeader, decoded, entries, line_to, taken
 
 
 def test_partitions_share_a_frame_and_one_without_news_is_not_named() -> None:

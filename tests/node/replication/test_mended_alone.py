@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from tank_node.log.mend import mend
 from tank_protos.error_codes import ErrorCode
-from tests.node.replication.test_figures import shown
-from tests.node.replication.test_leading import append, errors, members
-from tests.support.broker_cell import BrokerCell, Told
-from tests.support.replicas import assert_copies
+from tests.support.nodes.broker_cell import BrokerCell, Told
+from tests.support.nodes.leading import append, errors, members
+from tests.support.nodes.replicas import assert_copies
+from tests.support.nodes.shown_figures import shown
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def mended_alone(cell: BrokerCell) -> None:
     path = Path(log.segments[-1].path(".log"))
     path.write_bytes(b"\x55" * path.stat().st_size)
     assert log.scrub(1 << 20).bad
-    assert log.mend(node.clock.now_ms()).lost == [(3, 3)]
+    assert mend(log, node.clock.now_ms()).lost == [(3, 3)]
     node.partition().note_state()
     assert (log.written, log.held) == (3, 2)
 

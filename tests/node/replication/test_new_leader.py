@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tank_node.partition.leader import Leadership
+from tank_node.partition.leader import PartitionLeader
 from tank_node.partition.numbering import END
+from tank_node.partition.waiters import ProducerStamp
 from tank_node.replication.role import Role
 from tank_protos.error_codes import ConsumeFlag, ErrorCode
 from tank_protos.generated.tank import (
@@ -26,11 +27,11 @@ from tank_protos.generated.tank import (
     ProduceTopic,
     TimeToFind,
 )
-from tests.node.replication.test_leading import append, errors, members
-from tests.node.tank.test_produce import batch_of
-from tests.support.bench_node import BenchClient
-from tests.support.broker_cell import BrokerCell, Told
-from tests.support.replicas import assert_copies
+from tests.support.clients.produce import batch_of
+from tests.support.nodes.bench_node import BenchClient
+from tests.support.nodes.broker_cell import BrokerCell, Told
+from tests.support.nodes.leading import append, errors, members
+from tests.support.nodes.replicas import assert_copies
 
 
 @pytest.fixture
@@ -168,7 +169,7 @@ def test_above_the_mark_of_a_new_leader_a_number_waits_and_is_no_error(cell: Bro
     assert not fetched(client)
     cell.connect(2, 3)
     cell.run(2500)
-    assert node.partition().settled
+    assert node.partition().end_known
     if number == 2:
         ((flag, _, length),) = fetched(client)
         assert (flag, bool(length)) == (ConsumeFlag.DATA, True)
@@ -231,7 +232,8 @@ def test_nothing_is_led_before_the_registration_is_committed(tmp_path: Path) -> 
     cell.nodes[1].broker.roles.registered = False
     cell.change(leader=1, leader_epoch=5)
     assert cell.nodes[1].partition().role is Role.NONE
-    cell.nodes[1].broker._on_registered()
+    for listener in cell.nodes[1].controller.tell_registered:
+        listener()
     assert cell.nodes[1].partition().role is Role.LEADER
     cell.close()
 
@@ -313,7 +315,7 @@ def test_who_may_have_been_moved_away_and_back_unseen_is_asked_anew(cell: Broker
     placed = cell.change(in_sync=(1, 3))
     cell.run(20)
     leadership = cell.nodes[1].broker.topics["a"].partitions[0].leadership
-    assert isinstance(leadership, Leadership)
+    assert isinstance(leadership, PartitionLeader)
     before = leadership.places[2][1]
     assert leadership.in_sync.replicas[2].matched == 1
     cell.change(in_sync=(1, 3), partition_epoch=placed.partition_epoch + 3)
@@ -335,3 +337,34 @@ def test_what_was_moved_away_while_its_broker_was_away_goes_when_it_comes_back(c
     node = cell.start(3)
     assert not folder.exists()
     assert not node.broker.topics["a"].partitions
+
+
+def test_a_former_leader_remembers_no_producer_of_what_was_never_committed_below_the_new_ones_start(
+    cell: BrokerCell,
+) -> None:
+    cell.create(flush="replicated")
+    cell.run(200)
+    former, told, stamp = cell.nodes[1], Told(), ProducerStamp(7, 0, 0)
+    cell.disconnect(1, 2)
+    cell.disconnect(1, 3)
+    append(former, b"lost", told, 0, stamp)
+    cell.change(leader=2, in_sync=(2, 3))
+    cell.run(100)
+    assert errors(told) == [ErrorCode.NOT_ACKNOWLEDGED_IN_TIME]
+    leader = cell.nodes[2]
+    leader.broker.begin_tick()
+    leader.partition().append(memoryview(batch_of(b"far")), told, 1, first=2)  # its log begins behind a gap
+    leader.broker.end_tick()
+    cell.connect(1, 2)
+    cell.connect(1, 3)
+    cell.run(3000)
+    assert (members(cell), former.log().first_available, former.log().last) == ((1, 2, 3), 2, 2)
+    cell.change(leader=1, in_sync=(1, 2, 3))
+    cell.run(200)
+    append(former, b"lost", told, 2, stamp)
+    cell.run(300)
+    assert told.told[2] == (ErrorCode.NONE, 3, 3), (
+        "sent again, it is stored: a repeat would be acknowledged and lost"
+    )
+    for follower in (2, 3):
+        assert_copies(former.log(), cell.nodes[follower].log())

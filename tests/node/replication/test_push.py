@@ -2,22 +2,29 @@
 
 import pytest
 
-from tank_node.replication.progress import PlaceState
+from tank_node.replication.progress import ProgressState
 from tank_node.replication.push_frame import Part, PushFrame
-from tank_node.replication.stream import PushLine, PushRefused
+from tank_node.replication.stream import PushRefused, ReplicationStream
 from tank_protos.error_codes import PushError
 from tank_protos.generated.tank import (
     PushAnswer,
     PushedPartition,
 )
-from tank_protos.storage.stretch import PUSH_VERSION, PUSH_WITH_PRODUCERS
 from tank_protos.wire.framing import HEADER_BYTES
-from tests.support.push_model import TOPIC_ID, ModelFollower, ModelLeader, decoded, entries, line_to, taken
+from tests.support.nodes.push_model import (
+    TOPIC_ID,
+    ModelFollower,
+    ModelLeader,
+    decoded,
+    entries,
+    line_to,
+    taken,
+)
 
 
 def connected(
     count: int = 5, followers: tuple[int, ...] = (1,)
-) -> tuple[ModelLeader, PushLine, ModelFollower]:
+) -> tuple[ModelLeader, ReplicationStream, ModelFollower]:
     """A leader with so many numbers, and a follower that has been asked and has them all."""
     leader = ModelLeader([1] * count, 2, followers)
     line, follower = line_to(1), ModelFollower([1] * count)
@@ -84,6 +91,23 @@ def test_a_mark_is_told_by_the_next_beat_once_and_by_a_stretch_that_comes_before
     assert (bool(content.records), content.high_water_mark) == (True, 7)
     line.beat(150)
     assert not line.next_frame(150)
+
+
+def test_a_log_start_is_told_by_the_next_beat_once_and_the_answer_counts() -> None:
+    leader, line, follower = connected()
+    ((_, place),) = leader.places.values()
+    leader.drop_before(4)
+    line.marked(place)
+    assert not line.next_frame(10)
+    line.beat(50)
+    frame = line.next_frame(50)
+    ((_, content),) = entries(frame)
+    assert (bool(content.records), content.log_start) == (False, 4)
+    assert leader.in_sync.lowest_start(4) == 1
+    line.answered(follower.take(frame), 50)
+    assert leader.in_sync.lowest_start(4) == 4
+    line.beat(100)
+    assert not line.next_frame(100), "once"
 
 
 def test_a_heartbeat_names_nothing_and_comes_only_when_nothing_else_does() -> None:
@@ -280,18 +304,15 @@ def test_a_push_has_the_version_that_the_feature_level_says() -> None:
     assert decoded(frame.finish(1)).client_version == 0x1FF
 
 
-@pytest.mark.parametrize(("version", "pushed"), [(PUSH_VERSION, b""), (PUSH_WITH_PRODUCERS, b"before 4")])
-def test_what_begins_at_the_leaders_start_brings_what_is_remembered_of_producers_before(
-    version: int, pushed: bytes
-) -> None:
-    leader, line = ModelLeader([1] * 6, 2, (1,)), line_to(1, version=version)
+def test_what_begins_at_the_leaders_start_brings_what_is_remembered_of_producers_before() -> None:
+    leader, line = ModelLeader([1] * 6, 2, (1,)), line_to(1)
     leader.drop_before(4)
     leader.connect(line)
     told = ModelFollower([]).take(line.next_frame(0))
     line.answered(told, 0)
     follower = ModelFollower([])
     ((entry, first),) = entries(frame := line.next_frame(0))
-    assert (entry.base_seq_num, first.producers, len(first.records) > 0) == (4, pushed, True)
+    assert (entry.base_seq_num, first.producers, len(first.records) > 0) == (4, b"before 4", True)
     line.answered(follower.take(frame), 0)
     leader.append()
     ((_, later),) = entries(line.next_frame(0))
@@ -299,7 +320,7 @@ def test_what_begins_at_the_leaders_start_brings_what_is_remembered_of_producers
 
 
 def test_a_log_that_retention_has_emptied_is_pushed_as_what_is_remembered_of_producers() -> None:
-    leader, line = ModelLeader([1] * 6, 2, (1,)), line_to(1, version=PUSH_WITH_PRODUCERS)
+    leader, line = ModelLeader([1] * 6, 2, (1,)), line_to(1)
     leader.drop_before(7)
     leader.connect(line)
     ((entry, content),) = entries(line.next_frame(0))
@@ -307,7 +328,7 @@ def test_a_log_that_retention_has_emptied_is_pushed_as_what_is_remembered_of_pro
 
 
 def test_nothing_is_remembered_before_the_first_message() -> None:
-    leader, line = ModelLeader([1, 1], 2, (1,)), line_to(1, version=PUSH_WITH_PRODUCERS)
+    leader, line = ModelLeader([1, 1], 2, (1,)), line_to(1)
     leader.connect(line)
     line.answered(ModelFollower([]).take(line.next_frame(0)), 0)
     ((entry, content),) = entries(line.next_frame(0))
@@ -324,7 +345,7 @@ def test_a_place_that_waits_to_leave_sends_nothing_more() -> None:
     assert line.next_frame(0) == [] or line.unanswered
     line.beat(0)
     (place,) = line.places.values()
-    assert place.state is PlaceState.LEAVING
+    assert place.state is ProgressState.LEAVING
     line.answered(follower.take(first), 0)
     while line.unanswered:
         sent = line.unanswered[0]

@@ -18,7 +18,6 @@ from tank_protos.storage.index_record import RECORD_BYTES
 from tank_protos.storage.stretch import (
     HEAD_BYTES,
     PUSH_VERSION,
-    PUSH_WITH_CHECKSUM,
     Stretch,
     check_head,
     covered,
@@ -32,7 +31,8 @@ PUSHED = st.builds(PushedPartition, U64, st.integers(0, 2**16 - 1), st.integers(
 
 
 def entry(number: int = 3, start: int = 70, batches: bytes = b"a batch") -> ProduceBasePartition:
-    content = b"".join(Stretch(9, 5, 4, 60, 1, b"r" * RECORD_BYTES if batches else b"", batches).encode())
+    stretch = Stretch(9, 5, 4, 60, 1, b"r" * RECORD_BYTES if batches else b"", batches)
+    content = b"".join(stretch.encode(number, start))
     return ProduceBasePartition(number, len(content), start, content)
 
 
@@ -52,13 +52,11 @@ def generated(payload: bytes) -> OnePush | None:
     entries = [one for topic in request.topics for one in topic.partitions]
     if len(entries) != 1 or len(request.topics) != 1 or request.client_version not in PUSH_VERSIONS:
         return None
-    checked = request.client_version >= PUSH_WITH_CHECKSUM
     try:
-        if checked:
-            given = memoryview(entries[0].bundle)
-            number, start = entries[0].partition, entries[0].base_seq_num
-            check_head(covered(number, len(given), start, given[:HEAD_BYTES]), given)
-        content = decode(memoryview(entries[0].bundle), checked=checked)
+        given = memoryview(entries[0].bundle)
+        number, start = entries[0].partition, entries[0].base_seq_num
+        check_head(covered(number, len(given), start, given[:HEAD_BYTES]), given)
+        content = decode(given)
     except WireError:
         return None
     return OnePush(request.request_id, entries[0].partition, entries[0].base_seq_num, content)

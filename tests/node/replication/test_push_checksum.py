@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tank_node.log.segment import Stretch as FileStretch
 from tank_node.replication.push_frame import PushFrame, read_all, read_one
-from tank_protos.storage.stretch import HEAD_BYTES, PUSH_WITH_CHECKSUM, BadHead, Stretch
+from tank_node.segment.segment import FileRange as FileStretch
+from tank_protos.storage.stretch import HEAD_BYTES, BadHead, Stretch
 from tank_protos.wire.errors import WireError
 from tank_protos.wire.framing import HEADER_BYTES
-from tests.support.bench_node import BenchNode
-from tests.support.leader_line import all_of, following, leader_log, opened, push_of, the_answer
+from tests.support.nodes.bench_node import BenchNode
+from tests.support.nodes.leader_line import all_of, following, leader_log, opened, push_of, the_answer
 
 U64, U32, U16 = (st.integers(0, 2**bits - 1) for bits in (64, 32, 16))
 HEADS = st.tuples(U64, U32, U32, U64, U64)
@@ -21,7 +21,7 @@ HEADS = st.tuples(U64, U32, U32, U64, U64)
 
 def payload_of(*entries: tuple[int, int, tuple[int, int, int, int, int]], producers: bytes = b"") -> bytes:
     """Of a push without batches, as a leader writes it."""
-    frame = PushFrame(PUSH_WITH_CHECKSUM)
+    frame = PushFrame()
     for number, start, head in entries:
         frame.add(b"gold", number, start, head, None, producers)
     parts = frame.finish(42)
@@ -49,7 +49,7 @@ def test_what_a_leader_writes_is_read_by_both_ways(
 
 def test_the_codec_of_one_stretch_writes_the_same() -> None:
     stretch = Stretch(9, 3, 2, 7, 1, b"", b"")
-    written = b"".join(stretch.encode(5, 8, checked=True))
+    written = b"".join(stretch.encode(5, 8))
     assert payload_of((5, 8, (9, 3, 2, 7, 1))).endswith(written)
     assert written.hex() == (
         "0900000000000000030000000200000007000000000000000100000000000000000000003537c228"
@@ -73,25 +73,21 @@ def test_a_changed_bit_of_a_partitions_number_its_length_its_start_or_its_head_i
 def test_a_push_that_was_changed_ends_the_connection_and_nothing_of_it_is_taken(node: BenchNode) -> None:
     line, theirs = opened(node), leader_log()
     start, stretch = all_of(theirs)
-    good = push_of(1, (start, stretch), version=PUSH_WITH_CHECKSUM)
+    good = push_of(1, (start, stretch))
     log = node.broker.topics["a"].partitions[0].log
     bad = stretch._replace(log_start=2**40)
-    mixed = push_of(1, (start, stretch), (start, stretch), version=PUSH_WITH_CHECKSUM)
+    mixed = push_of(1, (start, stretch), (start, stretch))
     topic = mixed.topics[0]  # type: ignore[attr-defined]
     kept = topic.partitions[1].bundle
     topic.partitions[1].bundle = b"".join(bad.encode())[:HEAD_BYTES] + kept[HEAD_BYTES:]
-    with pytest.raises(BadHead, match="it was changed on its way") as raised:
+    with pytest.raises(BadHead, match="it was changed on the way") as raised:
         line.send(mixed)
     assert raised.value.reason == "push_head_checksum"
     assert log.last == 0, "not even of the good one before it"
     assert the_answer(opened(node).send(good)).matched == 3
 
 
-def test_a_version_without_checksums_is_read_as_ever(node: BenchNode) -> None:
-    assert the_answer(opened(node).send(push_of(1, all_of(leader_log())))).matched == 3
-
-
 def test_batches_follow_the_head() -> None:
     stretch = all_of(leader_log())[1]
-    content = b"".join(stretch.encode(0, 1, checked=True))
+    content = b"".join(stretch.encode(0, 1))
     assert content[HEAD_BYTES + 4 :] == bytes(stretch.records) + bytes(stretch.batches)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tank_node.replication.push_frame import Part
 from tank_protos.generated.tank import PushAnswer
-from tests.support.push_model import ModelFollower, ModelLeader, line_to
+from tests.support.nodes.push_model import ModelFollower, ModelLeader, line_to
 
 
 class Wire:

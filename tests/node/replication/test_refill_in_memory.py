@@ -12,8 +12,8 @@ import pytest
 from tank_node.limits import Limits
 from tank_node.replication.role import Role
 from tank_node.replication.stream import STRETCH_BYTES
-from tests.node.replication.test_leading import append, members
-from tests.support.broker_cell import BrokerCell, CellNode, Told
+from tests.support.nodes.broker_cell import BrokerCell, CellNode, Told
+from tests.support.nodes.leading import append, members
 
 
 @pytest.fixture

@@ -19,9 +19,9 @@ from tank_protos.generated.tank import (
     ProduceWithBaseSeqNumRequest,
 )
 from tank_protos.wire.message import Message
-from tests.node.tank.test_produce import batch_of
-from tests.support.bench_node import BenchClient
-from tests.support.broker_cell import BrokerCell
+from tests.support.clients.produce import batch_of
+from tests.support.nodes.bench_node import BenchClient
+from tests.support.nodes.broker_cell import BrokerCell
 
 HALF = 255
 KINDS = [1, 5, 66]

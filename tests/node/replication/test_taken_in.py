@@ -12,10 +12,10 @@ import pytest
 from tank_node.cluster.link import ChangeOutcome
 from tank_node.log.log import LogState
 from tank_protos.error_codes import ErrorCode
-from tests.node.replication.test_healing import members, spoil, take_out_failed
-from tests.node.replication.test_leading import append
-from tests.support.broker_cell import BrokerCell, Told
-from tests.support.replicas import assert_copies
+from tests.support.nodes.broker_cell import BrokerCell, Told
+from tests.support.nodes.healing import spoil, take_out_failed
+from tests.support.nodes.leading import append, members
+from tests.support.nodes.replicas import assert_copies
 
 
 @pytest.fixture

@@ -87,4 +87,4 @@ def test_a_tick_that_fails_ends_nothing(ready: ReadyForEver, caplog: pytest.LogC
     ready.at[5] = lambda: ready.loop.call_soon(ready.loop.stop)
     ready.loop.run_forever()
     assert ready.ticks == 5
-    assert "a tick failed by a bug of ours" in caplog.text
+    assert "a bug of ours: a tick failed" in caplog.text

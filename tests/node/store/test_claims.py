@@ -5,12 +5,13 @@ import random
 
 import pytest
 
-from tank_node.log.errors import LogDamaged, LogFailed
 from tank_node.log.flush_work import TOGETHER_FROM, FlushWork, run_together
 from tank_node.log.log import LogState, PartitionLog
+from tank_node.log.maintenance import maintain
 from tank_node.log.settings import LogSettings
-from tests.support.fault_disk import FaultDisk
-from tests.support.logs import FOLDER, Folder, append, read_all
+from tank_node.segment.errors import LogDamaged, LogFailed
+from tests.support.storage.fault_disk import FaultDisk
+from tests.support.storage.logs import FOLDER, Folder, append, read_all
 
 REPLICATED = LogSettings(segment_bytes=100, replication_factor=3)
 
@@ -27,14 +28,14 @@ class TellsOnce(FaultDisk):
         return True
 
 
-def rounds(folder: Folder, partitions: range) -> list[FlushWork]:
+def rounds(folder: Folder, partitions: range) -> list[tuple[PartitionLog, FlushWork]]:
     works = []
     for partition in partitions:
         log = folder.log(partition)
         append(log, b"x")
         work = log.begin_flush()
         assert work is not None
-        works.append(work)
+        works.append((log, work))
     return works
 
 
@@ -43,10 +44,10 @@ def test_after_one_error_of_syncfs_each_file_is_asked_itself() -> None:
     healthy = rounds(folder, range(TOGETHER_FROM))
     lost = rounds(folder, range(TOGETHER_FROM, 2 * TOGETHER_FROM))
     folder.fault.fail_sync = lambda path: f"/{TOGETHER_FROM}/" in path
-    run_together(folder.disk, healthy)
-    run_together(folder.disk, lost)
-    for work in healthy + lost:
-        work.log.end_flush(work)
+    run_together(folder.disk, [work for _, work in healthy])
+    run_together(folder.disk, [work for _, work in lost])
+    for log, work in healthy + lost:
+        log.end_flush(work)
     assert [log.partition for log in folder.data.logs.values() if log.state is LogState.FAILED] == [
         TOGETHER_FROM
     ]
@@ -137,13 +138,13 @@ def test_a_log_that_could_not_be_mended_still_answers() -> None:
     folder = Folder(settings=LogSettings(segment_bytes=100))
     log = spoil(folder)
     folder.fault.fail_sync = lambda path: path.endswith(".cleaned")
-    log.maintain(1000, 3)
+    maintain(log, 1000, 3)
     assert log.state is LogState.DAMAGED
     assert log.first_available == 0
     with pytest.raises(LogDamaged):
         log.read(1, 100, 3)
     folder.fault.fail_sync = lambda path: False
-    log.maintain(1000, 3)
+    maintain(log, 1000, 3)
     assert (log.state, log.first_available, read_all(log)) == (
         LogState.ACTIVE,
         1,
@@ -191,11 +192,11 @@ def test_a_segment_that_is_not_synced_is_not_compacted() -> None:
     for value in (b"old", b"new"):
         append(log, value, keys=[b"k"])
     log.roll()
-    log.maintain(1000, 2)
-    assert (log.compaction, log.compacted_through) == (None, 0)
+    maintain(log, 1000, 2)
+    assert (log.compaction, log.segments.compacted_through) == (None, 0)
     log.flush()
-    log.maintain(1000, 2)
-    assert log.compacted_through == 2
+    maintain(log, 1000, 2)
+    assert log.segments.compacted_through == 2
 
 
 def test_a_damaged_log_whose_fsync_fails_is_still_not_read() -> None:

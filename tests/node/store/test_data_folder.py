@@ -11,16 +11,16 @@ import pytest
 
 from tank_node.clock import SystemClock
 from tank_node.disk import OsDisk
-from tank_node.log.checkpoint import Checkpoint, Entry, decode, encode
-from tank_node.log.errors import DataFolderError, DataFolderInUse, LogClosed, NewerFormat
+from tank_node.log.checkpoint import Checkpoint, CheckpointEntry, decode, encode
 from tank_node.log.settings import LogSettings
+from tank_node.segment.errors import DataFolderError, DataFolderInUse, LogClosed, NewerFormat, StorageError
 from tank_node.store.data_folder import DataFolder
-from tests.support.logs import DATA, TOPIC, Folder, append, error_of, read_all
+from tests.support.storage.logs import DATA, TOPIC, Folder, append, error_of, read_all
 
 
 def test_a_new_folder_says_whose_it_is() -> None:
     folder = Folder()
-    folder.data.told(7)
+    folder.data.mark_registered(7)
     meta = json.loads(folder.fault.content(f"{DATA}/meta.json"))
     assert meta["format"] == 1
     assert meta["disk_uuid"] == folder.data.meta.disk_uuid != ""
@@ -36,12 +36,46 @@ def test_a_newer_format_is_refused_in_one_sentence() -> None:
     folder = Folder()
     folder.data.close()
     meta = json.loads(folder.fault.content(f"{DATA}/meta.json"))
-    folder.fault.overwrite(f"{DATA}/meta.json", json.dumps(meta | {"format": 2}).encode())
+    folder.fault.overwrite(f"{DATA}/meta.json", json.dumps(meta | {"format": 3}).encode())
     with pytest.raises(NewerFormat) as caught:
-        folder._open()
+        folder.open()
     assert str(caught.value).count(". ") == 0
-    assert "format 2" in str(caught.value)
+    assert "format 3" in str(caught.value)
     assert "start the newer version" in str(caught.value)
+
+
+KAFKAS = LogSettings(format=1)
+
+
+def layout_of(folder: Folder) -> int:
+    """The layout that an older version would find in the folder's `meta.json`."""
+    layout = json.loads(folder.fault.content(f"{DATA}/meta.json"))["format"]
+    assert isinstance(layout, int)
+    return layout
+
+
+def test_a_folder_is_of_the_next_layout_from_its_first_log_of_record_batches_on() -> None:
+    folder = Folder()
+    append(folder.log(), b"a")
+    assert layout_of(folder) == 1, "older versions read it"
+    folder.data.open_log(8, 0, KAFKAS)
+    assert layout_of(folder) == 2
+    folder.reopen()
+    folder.data.mark_registered(9)
+    assert layout_of(folder) == 2, "it stays so"
+    assert folder.data.meta.broker_epoch == 9
+
+
+def test_no_log_of_record_batches_is_made_where_the_layout_can_not_be_said() -> None:
+    folder = Folder()
+    folder.fault.fail_sync = lambda path: path.startswith(f"{DATA}/meta.json")
+    with pytest.raises(StorageError, match=r"cannot write .*meta\.json"):
+        folder.data.open_log(8, 0, KAFKAS)
+    assert (8, 0) not in folder.data.logs
+    assert layout_of(folder) == 1
+    folder.fault.fail_sync = lambda path: False
+    folder.data.open_log(8, 0, KAFKAS)
+    assert layout_of(folder) == 2
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b'{"format": "1"}'])
@@ -50,9 +84,9 @@ def test_a_spoiled_meta_file_is_refused(content: bytes) -> None:
     folder.data.close()
     folder.fault.overwrite(f"{DATA}/meta.json", content)
     with pytest.raises(DataFolderError, match="restore it"):
-        folder._open()
+        folder.open()
     folder.fault.delete(f"{DATA}/meta.json")
-    append_nothing = folder._open()
+    append_nothing = folder.open()
     append_nothing.close()
 
 
@@ -62,7 +96,7 @@ def test_a_missing_meta_file_beside_topics_is_refused() -> None:
     folder.data.close()
     folder.fault.delete(f"{DATA}/meta.json")
     with pytest.raises(DataFolderError, match="missing though there are topics"):
-        folder._open()
+        folder.open()
 
 
 def test_the_folder_of_another_cluster_or_broker_is_refused() -> None:
@@ -83,7 +117,7 @@ def test_topics_that_nobody_knows_are_set_aside_and_never_appended_to() -> None:
     append(folder.data.open_log(99, 0, LogSettings()), b"stray")
     folder.disk.make_folders(f"{DATA}/topics/notes")
     folder.fault.kill_process()
-    folder.data = folder._open()
+    folder.data = folder.open()
     assert folder.data.set_aside_unknown({TOPIC}) == [".stray-99-1", ".stray-notes-1"]
     assert folder.fault.paths(".log") == [
         f"{DATA}/topics/.stray-99-1/0/{1:020d}.log",
@@ -93,7 +127,7 @@ def test_topics_that_nobody_knows_are_set_aside_and_never_appended_to() -> None:
     assert fresh.last == 0
     append(fresh, b"a new topic")
     folder.fault.kill_process()
-    folder.data = folder._open()
+    folder.data = folder.open()
     assert folder.data.set_aside_unknown({TOPIC}) == [".stray-99-1", ".stray-99-2", ".stray-notes-1"]
     assert read_all(folder.log()) == {1: b"mine"}
 
@@ -119,16 +153,16 @@ def test_a_topic_half_deleted_is_not_found_again() -> None:
     append(folder.log(), b"a")
     folder.disk.rename(f"{DATA}/topics/{TOPIC}", f"{DATA}/topics/.deleted-{TOPIC}")
     folder.fault.kill_process()
-    folder.data = folder._open()
+    folder.data = folder.open()
     assert folder.data.set_aside_unknown({TOPIC}) == []
     assert folder.fault.paths(".log") == []
 
 
 def test_the_checkpoint_comes_back_as_it_was_and_every_spoiled_one_is_refused() -> None:
     entries = [
-        Entry(7, 0, 5, 6, 1, 2, 3, 4, 5, False, ((1, 1), (2, 4))),
-        Entry(7, 1, damaged=True),
-        Entry(
+        CheckpointEntry(7, 0, 5, 6, 1, 2, 3, 4, 5, False, ((1, 1), (2, 4))),
+        CheckpointEntry(7, 1, damaged=True),
+        CheckpointEntry(
             2**64 - 1, 2**32 - 1, 2**63, 2**63, 2**63, 2**63, 2**63, 2**32 - 1, 2**32 - 1, True, ((9, 2**63),)
         ),
     ]
@@ -154,7 +188,7 @@ def test_a_checkpoint_of_an_earlier_orderly_stop_does_not_make_the_last_one_orde
     content = bytearray(folder.fault.content(f"{DATA}/checkpoint"))
     content[len(content) // 2] ^= 1
     folder.fault.overwrite(f"{DATA}/checkpoint", bytes(content))
-    folder.data = folder._open()
+    folder.data = folder.open()
     assert not folder.data.recovered.clean
     assert not folder.data.claims().tail_sure, "the cluster is told that something may be missing"
     assert read_all(folder.log()) == {1: b"before the first stop", 2: b"between the stops"}
@@ -164,12 +198,12 @@ def test_a_folder_whose_first_start_was_cut_short_was_never_used() -> None:
     folder = Folder()
     assert not folder.data.was_used
     folder.fault.kill_process()
-    folder.data = folder._open()
+    folder.data = folder.open()
     assert not folder.data.was_used, "the checkpoint of its first start tells of nothing"
     folder.log()
     folder.data.write_checkpoint()
     folder.fault.kill_process()
-    assert folder._open().was_used, "it told of a log, though that has no file"
+    assert folder.open().was_used, "it told of a log, though that has no file"
 
 
 def test_a_folder_that_was_stopped_in_order_or_whose_checkpoint_is_spoiled_was_used(tmp_path: Path) -> None:
@@ -194,7 +228,7 @@ def test_a_second_process_is_refused(tmp_path: Path) -> None:
     program = (
         "import sys; from tank_node.clock import SystemClock; from tank_node.disk import OsDisk\n"
         "from tank_node.store.data_folder import DataFolder\n"
-        "from tank_node.log.errors import DataFolderInUse\n"
+        "from tank_node.segment.errors import DataFolderInUse\n"
         "try: DataFolder.open(sys.argv[1], OsDisk(), SystemClock()).close()\n"
         "except DataFolderInUse as error: print(error); sys.exit(3)\n"
     )
@@ -267,7 +301,7 @@ def test_what_can_not_be_removed_does_not_keep_the_node_from_starting() -> None:
     def fails(path: str) -> None:
         raise OSError(5, "Input/output error")
 
-    folder.data = folder._open()
+    folder.data = folder.open()
     removes, folder.fault.remove_tree = folder.fault.remove_tree, fails  # type: ignore[method-assign]
     assert folder.data.set_aside_unknown(set()) == []
     folder.fault.remove_tree = removes  # type: ignore[method-assign]

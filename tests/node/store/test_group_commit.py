@@ -9,9 +9,9 @@ from tank_node.log.log import LogState, PartitionLog
 from tank_node.log.settings import LogSettings
 from tank_node.store import flusher
 from tank_node.store.flusher import Flusher
-from tests.support.fault_disk import FaultDisk
-from tests.support.logs import Folder, append, read_all
-from tests.support.posting import Posting
+from tests.support.clients.posting import Posting
+from tests.support.storage.fault_disk import FaultDisk
+from tests.support.storage.logs import Folder, append, read_all
 
 
 class SlowDisk:

@@ -5,9 +5,10 @@ import copy
 import pytest
 
 from tank_node.log.log import LogState
+from tank_node.log.maintenance import maintain
 from tank_node.log.settings import LogSettings
 from tank_node.store.claims import Claims
-from tests.support.logs import DATA, FOLDER, TOPIC, Folder, append
+from tests.support.storage.logs import DATA, FOLDER, TOPIC, Folder, append
 
 REPLICATED = LogSettings(segment_bytes=100, replication_factor=3)
 
@@ -21,14 +22,14 @@ def used() -> Folder:
             append(log, b"x" * 30)
         log.flush()
     folder.data.write_checkpoint()
-    folder.data.told(7)
+    folder.data.mark_registered(7)
     return folder
 
 
 def claims_of(folder: Folder, boot: str = "boot-1") -> Claims:
     """A process starts and looks, as before its registration."""
     folder.boot = boot
-    folder.data = folder._open()
+    folder.data = folder.open()
     folder.data.open_found()
     return folder.data.claims()
 
@@ -60,10 +61,10 @@ def test_an_unsure_tail_stays_unsure_until_the_cluster_was_told(told: bool) -> N
     folder.fault.kill_process()
     assert not claims_of(folder, "boot-2").tail_sure
     if told:
-        folder.data.told(7)
+        folder.data.mark_registered(7)
     folder.fault.kill_process()
     assert claims_of(folder, "boot-2").tail_sure is told, "a second start in the same run of the machine"
-    folder.data.told(7)
+    folder.data.mark_registered(7)
     folder.fault.kill_process()
     assert claims_of(folder, "boot-2").tail_sure
     folder.fault.kill_process()
@@ -96,7 +97,7 @@ def test_the_epoch_of_the_last_registration_is_kept_and_goes_back_with_the_folde
     folder.data.close()
     earlier = copy.deepcopy(folder.disk)
     assert claims_of(folder).broker_epoch == 7
-    folder.data.told(9)
+    folder.data.mark_registered(9)
     folder.data.close()
     assert claims_of(folder).broker_epoch == 9
     folder.disk = earlier
@@ -162,7 +163,7 @@ def test_nothing_is_mended_while_nobody_knows_how_many_replicas_there_are() -> N
     folder.fault.delete(folder.fault.paths(".index")[0])
     before = folder.fault.paths()
     assert claims_of(folder).damaged == ((TOPIC, 0),)
-    folder.log().maintain(1, 0)
+    maintain(folder.log(), 1, 0)
     assert folder.fault.paths(".damaged") == []
     assert [path for path in before if path.startswith(FOLDER)] == [
         path for path in folder.fault.paths() if path.startswith(FOLDER)
@@ -200,4 +201,4 @@ def test_what_is_left_without_any_checkpoint_is_still_known_after_the_next_crash
     folder.fault.kill_process()
     assert (TOPIC, 0) in claims_of(folder).damaged
     log = folder.log()
-    assert (log.last, log.recovery_point, log.epochs) == (last, last, epochs)
+    assert (log.last, log.health.recovery_point, log.epochs) == (last, last, epochs)

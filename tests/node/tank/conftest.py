@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.broker_cell import BrokerCell
-from tests.support.forwarded import three_leaders
+from tests.support.nodes.broker_cell import BrokerCell
+from tests.support.nodes.forwarded import three_leaders
 
 
 @pytest.fixture

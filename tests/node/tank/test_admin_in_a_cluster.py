@@ -20,8 +20,8 @@ from tank_protos.generated.tank import (
     StatusResponse,
     TopicSetting,
 )
-from tests.support.bench_node import BenchNode
-from tests.support.broker_cell import BrokerCell
+from tests.support.nodes.bench_node import BenchNode
+from tests.support.nodes.broker_cell import BrokerCell
 
 
 def test_status_and_topics_say_that_it_is_one(cell: BrokerCell) -> None:
@@ -60,7 +60,7 @@ STRICT = [
     ([("Flush", "disk")], "did you mean flush"),
     ([("log.retention.secs", "2days")], "write a number with one of the units"),
     ([("log.retention.secs", "1h30min")], "write a number with one of the units"),
-    ([("flush", "disk"), ("flush", "replicated")], "'flush' is there 2 times"),
+    ([("flush", "disk"), ("flush", "replicated")], "'flush' is in the request 2 times"),
 ]
 
 

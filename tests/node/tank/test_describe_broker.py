@@ -8,14 +8,15 @@ from pathlib import Path
 import pytest
 
 from tank_node.broker.problems import partition_problems
-from tank_node.log.errors import DiskFailed
+from tank_node.cluster.view import ChangeKind
+from tank_node.segment.errors import DiskFailed
 from tank_node.version import version_and_kernel
 from tank_protos.error_codes import TroubleKind
 from tank_protos.generated.tank import DescribeBrokerRequest, DescribeBrokerResponse
-from tests.node.monitoring.test_metrics_collector import exposed
-from tests.node.tank.test_produce import batch_of, idempotent, produce
-from tests.support.bench_node import BenchClient, BenchNode
-from tests.support.fault_disk import FaultDisk
+from tests.support.clients.produce import batch_of, idempotent, produce
+from tests.support.nodes.bench_node import BenchClient, BenchNode
+from tests.support.nodes.exposed import exposed
+from tests.support.storage.fault_disk import FaultDisk
 
 NOT_KNOWN = 2**64 - 1
 
@@ -131,7 +132,7 @@ def test_a_partition_that_cannot_be_opened_is_told_until_it_can(monkeypatch: pyt
     assert (trouble.topic, trouble.kind) == ("a", TroubleKind.NOT_OPENED)
     assert trouble.reason.startswith("cannot open it: xxx")
     (view,) = node.controller.view.topics()
-    node.broker._take_in(view)
+    node.controller.publish(ChangeKind.ALTERED, view)
     assert described(client).troubles == []
     node.close()
 

@@ -5,8 +5,8 @@ from pathlib import Path
 from tank_node.cluster.view import BrokerView
 from tank_node.surroundings import Surroundings
 from tank_protos.generated.tank import DescribeClusterRequest, DescribeClusterResponse
-from tests.support.bench_node import BenchNode
-from tests.support.fault_disk import FaultDisk
+from tests.support.nodes.bench_node import BenchNode
+from tests.support.storage.fault_disk import FaultDisk
 
 
 def described(node: BenchNode) -> DescribeClusterResponse:

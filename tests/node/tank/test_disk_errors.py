@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from tank_node.log.errors import StorageError
 from tank_node.log.flush_work import FlushWork
-from tank_node.log.index import TAIL_RECORDS
+from tank_node.segment.errors import StorageError
+from tank_node.segment.index import TAIL_RECORDS
 from tank_protos.error_codes import ErrorCode
-from tests.node.tank.test_produce import batch_of, idempotent, outcome, produce, read
-from tests.support.bench_node import BenchNode
-from tests.support.fault_disk import FaultDisk
+from tests.support.clients.produce import batch_of, idempotent, outcome, produce, read
+from tests.support.nodes.bench_node import BenchNode
+from tests.support.storage.fault_disk import FaultDisk
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_a_producers_memory_that_cannot_be_read_is_an_error_of_the_request(
     for sequence in range(many):
         idempotent(client, sequence, b"x")
         assert outcome(client) == (0, sequence + 1, sequence + 1)
-    node.broker.topics["a"].partitions[0].log.forget()
+    node.broker.topics["a"].partitions[0].log.producers.forget()
     disk.fail_read = lambda path: True
     idempotent(client, many, b"y")
     assert outcome(client)[0] == ErrorCode.STORAGE

@@ -43,8 +43,8 @@ from tank_protos.generated.tank import (
     TopicSetting,
 )
 from tank_protos.wire.framing import frame
-from tests.node.tank.test_produce import batch_of, produce
-from tests.support.bench_node import BenchNode
+from tests.support.clients.produce import batch_of, produce
+from tests.support.nodes.bench_node import BenchNode
 
 
 @pytest.fixture

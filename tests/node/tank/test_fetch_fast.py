@@ -24,7 +24,7 @@ from tank_protos.generated.tank import (
 )
 from tank_protos.wire.framing import frame
 from tank_protos.wire.message import Message
-from tests.support.bench_node import BenchClient, BenchNode
+from tests.support.nodes.bench_node import BenchClient, BenchNode
 
 END = 2**64 - 1
 SHAPE = {"retention.segments.count": "3", "log.segment.bytes": "4096"}
@@ -224,7 +224,7 @@ def random_request(chance: Random, node: BenchNode) -> ConsumeRequest:
     log = node.broker.topics["a"].partitions[number].log
     places = [0, 1, END, log.last, log.last + 1, log.last + 2, chance.randrange(log.last + 2)]
     return fetch(
-        chance.choice([*places, *list(log.cursors)[-4:] * 3]),
+        chance.choice([*places, *list(log.cursors.places)[-4:] * 3]),
         size=chance.choice([0, 1, 300, 1 << 20]),
         wait_ms=chance.choice([0, 0, 50, 1 << 63]),
         min_bytes=chance.choice([0, 0, 1, 200, 1 << 31]),

@@ -8,9 +8,9 @@ from tank_protos.generated.tank import (
     ProduceRequest,
     ProduceTopic,
 )
-from tests.node.tank.test_produce import batch_of
-from tests.support.broker_cell import BrokerCell
-from tests.support.forwarded import (
+from tests.support.clients.produce import batch_of
+from tests.support.nodes.broker_cell import BrokerCell
+from tests.support.nodes.forwarded import (
     OLD,
     consume_request,
     fetched,

@@ -14,9 +14,9 @@ from tank_protos.generated.tank import (
     ProduceBaseTopic,
     ProduceWithBaseSeqNumRequest,
 )
-from tests.node.tank.test_produce import batch_of
-from tests.support.broker_cell import BrokerCell, PipeEnd
-from tests.support.forwarded import (
+from tests.support.clients.produce import batch_of
+from tests.support.nodes.broker_cell import BrokerCell, PipeEnd
+from tests.support.nodes.forwarded import (
     NEW,
     OLD,
     consume_request,
@@ -260,7 +260,7 @@ def test_who_may_not_wait_is_not_shown_the_mark_of_a_leader_that_is_new(tmp_path
     cell.disconnect(1, 3)
     cell.disconnect(2, 3)
     cell.change(1, leader=3)
-    assert not cell.nodes[3].partition(number=1).settled
+    assert not cell.nodes[3].partition(number=1).end_known
     client = cell.nodes[3].client()
     client.send(consume_request((0, 1), (1, 1), version=NEW, wait_ms=60_000))
     (answer,) = fetched(client)
@@ -285,7 +285,7 @@ def test_an_orderly_stop_ends_waits_for_what_is_elsewhere(cell: BrokerCell) -> N
     clients[1].send(consume_request((0, END), (1, END), wait_ms=3_600_000))
     cell.run(200)
     asked = line_to(node, 1).pending
-    node.broker.end_waits()
+    node.broker.deadlines.end_waits()
     for client in clients:
         (answer,) = fetched(client)
         assert set(flags(answer)) == {0}

@@ -10,8 +10,8 @@ from tank_protos.generated.tank import (
     ProduceBaseTopic,
     ProduceWithBaseSeqNumRequest,
 )
-from tests.support.broker_cell import BrokerCell
-from tests.support.forwarded import (
+from tests.support.nodes.broker_cell import BrokerCell
+from tests.support.nodes.forwarded import (
     NEW,
     OLD,
     lead,

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tank_node.limits import Limits
+from tank_node.purpose import Purpose
 from tank_node.tank.redirect import NotForwarded
 from tank_protos.generated.tank import (
     ProduceBasePartition,
@@ -14,10 +15,10 @@ from tank_protos.generated.tank import (
 )
 from tank_protos.wire.errors import WireError
 from tank_protos.wire.message import Message
-from tests.node.tank.test_produce import batch_of
-from tests.support.bench_node import BenchClient
-from tests.support.broker_cell import BrokerCell
-from tests.support.forwarded import (
+from tests.support.clients.produce import batch_of
+from tests.support.nodes.bench_node import BenchClient
+from tests.support.nodes.broker_cell import BrokerCell
+from tests.support.nodes.forwarded import (
     NEW,
     OLD,
     consume_request,
@@ -35,17 +36,17 @@ def opened(cell: BrokerCell) -> BenchClient:
     """Broker 2's connection for forwarding, played by the test, at broker 1."""
     client = cell.nodes[1].client()
     link = cell.nodes[2].controller
-    opening = ReplicaIdRequest(2, "cell", link.broker_epoch, 1, 2, link.peer_key)
+    opening = ReplicaIdRequest(2, "cell", link.broker_epoch, 1, Purpose.REQUESTS, link.peer_key)
     answer = ReplicaIdRequest.decode(client.ask(opening))
-    assert (answer.replica_id, answer.meant_broker, answer.purpose) == (1, 2, 2)
+    assert (answer.replica_id, answer.meant_broker, answer.purpose) == (1, 2, Purpose.REQUESTS)
     return client
 
 
 def test_a_connection_is_opened_once(cell: BrokerCell) -> None:
-    with pytest.raises(WireError, match="twice"):
+    with pytest.raises(WireError, match="second opening"):
         client = opened(cell)
         link = cell.nodes[2].controller
-        client.send(ReplicaIdRequest(2, "cell", link.broker_epoch, 1, 2, link.peer_key))
+        client.send(ReplicaIdRequest(2, "cell", link.broker_epoch, 1, Purpose.REQUESTS, link.peer_key))
 
 
 def test_it_has_heartbeats_since_silence_ends_it(cell: BrokerCell) -> None:
@@ -75,7 +76,7 @@ def test_what_a_client_sent_before_is_no_pattern_for_what_is_forwarded(cell: Bro
     broker = cell.nodes[1].client()
     lead(cell, broker, 0, b"x")
     link = cell.nodes[2].controller
-    broker.send(ReplicaIdRequest(2, "cell", link.broker_epoch, 1, 2, link.peer_key))
+    broker.send(ReplicaIdRequest(2, "cell", link.broker_epoch, 1, Purpose.REQUESTS, link.peer_key))
     for request in (produce_request((0, b"y")), consume_request((0, 2))):
         with pytest.raises(NotForwarded):
             broker.send(request)

@@ -24,7 +24,7 @@ from tank_protos.generated.tank import (
 from tank_protos.storage.produce_run import ProduceRun
 from tank_protos.wire.errors import WireError
 from tank_protos.wire.framing import frame
-from tests.support.bench_node import BenchNode
+from tests.support.nodes.bench_node import BenchNode
 
 
 @pytest.fixture
@@ -181,7 +181,7 @@ def test_waits_that_name_many_partitions_are_bounded(tmp_path: Path) -> None:
             client.send(ConsumeRequest(2, request_id, "", 1000, 0, 0, [ConsumeTopic("a", wanted)]))
         assert [payload[4] for _, payload in client.answers()] == [3]
         client.session.close()
-        assert node.broker.wait_entries == 0
+        assert node.broker.deadlines.entries == 0
 
 
 def test_a_request_of_ours_cannot_name_more_bundles_than_the_bound(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """Every request captured from the C++ broker gets the captured answer, byte for byte, except where
 listed here."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,44 +17,17 @@ from tank_protos.generated.tank import (
     StatusResponse,
 )
 from tank_protos.wire.errors import WireError
-from tests.support.bench_node import BenchClient, BenchNode
+from tests.support.nodes.bench_node import BenchClient, BenchNode
+from tests.support.values.golden_conversations import CLOSED, LARGER_CHUNK_THERE, frames, pairs
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "tank"
 SETS = ("02_produce_plain", "03_snappy", "04_errors", "05_consume", "06_tail", "07_sparse", "08_pipelining")
 
-CLOSED = {
-    "regreplica",
-    "unknown_msg",
-    "oversize",
-    "truncated_consume",
-    "consume_peer",
-    "consume_peer_timeout",
-}
-"""Answered by closing the connection. The last two: only our own brokers replicate from us, by another
-message."""
-
-LARGER_CHUNK_THERE = {"consume_fetch1", "consume_fetch20"}
-"""Asked for less than one bundle: the original adds whole bundles until the size is passed, we give one
-bundle."""
 
 NOT_COMPARABLE = {"status"}
 """Holds times."""
 
 UNORDERED = {"discover_topics"}
 """The original's hash order; ours is by name."""
-
-
-def frames(name: str) -> list[dict[str, str]]:
-    loaded: list[dict[str, str]] = json.loads((GOLDEN / f"{name}.json").read_text())["frames"]
-    return loaded
-
-
-def pairs(name: str) -> Iterator[tuple[str, bytes, bytes]]:
-    """(name, request, answer) of a set of captures."""
-    captured = {frame["name"]: bytes.fromhex(frame["hex"]) for frame in frames(name)}
-    for key, request in captured.items():
-        if key.endswith(".req"):
-            yield key[:-4], request, captured[key[:-4] + ".resp"]
 
 
 @pytest.fixture

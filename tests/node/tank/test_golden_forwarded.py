@@ -8,9 +8,9 @@ import pytest
 
 from tank_node.broker.forwarding import ForwardingPolicy
 from tank_protos.generated.tank import ConsumeRequest, ConsumeResponse, ProduceRequest
-from tests.node.tank.test_golden_conversations import CLOSED, LARGER_CHUNK_THERE, pairs
-from tests.support.bench_node import BenchClient
-from tests.support.broker_cell import BrokerCell
+from tests.support.nodes.bench_node import BenchClient
+from tests.support.nodes.broker_cell import BrokerCell
+from tests.support.values.golden_conversations import CLOSED, LARGER_CHUNK_THERE, pairs
 
 VERSION_AT = 5
 """Of a frame: where the client version stands."""

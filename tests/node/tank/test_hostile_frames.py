@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tank_protos.wire.errors import WireError
-from tests.node.tank.test_produce import batch_of, produce
-from tests.support.bench_node import BenchNode
+from tests.support.clients.produce import batch_of, produce
+from tests.support.nodes.bench_node import BenchNode
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "tank"
 

@@ -10,11 +10,8 @@ from tank_node.limits import RENUMBERED_BYTES, RENUMBERED_MESSAGES, Limits
 from tank_node.log.flush_work import FlushWork
 from tank_protos import bundle
 from tank_protos.error_codes import ErrorCode
+from tank_protos.generated import control_pb2 as pb
 from tank_protos.generated.tank import (
-    ConsumePartition,
-    ConsumeRequest,
-    ConsumeResponse,
-    ConsumeTopic,
     DeleteTopicRequest,
     DeleteTopicResponse,
     IdempotentPartition,
@@ -30,7 +27,8 @@ from tank_protos.generated.tank import (
 )
 from tank_protos.wire.errors import WireError
 from tank_protos.wire.framing import frame
-from tests.support.bench_node import BenchClient, BenchNode
+from tests.support.clients.produce import batch_of, idempotent, outcome, produce, read
+from tests.support.nodes.bench_node import BenchClient, BenchNode
 
 
 @pytest.fixture
@@ -41,50 +39,10 @@ def node(tmp_path: Path) -> Iterator[BenchNode]:
         yield node
 
 
-def batch_of(*values: bytes) -> bytes:
-    return bundle.as_batch(bundle.encode(list(values), timestamps=1))
-
-
-def produce(client: BenchClient, batch: bytes, topic: str = "a", partition: int = 0) -> bytes:
-    entry = ProducePartition(partition, memoryview(batch))
-    return bytes(client.ask(ProduceRequest(2, 1, "", 0, 0, [ProduceTopic(topic, [entry])]))[4:])
-
-
 def produce_at(client: BenchClient, number: int, content: bytes, version: int = 2) -> bytes:
     entry = ProduceBasePartition(0, len(content), number, content)
     request = ProduceWithBaseSeqNumRequest(version, 1, "", 0, 0, [ProduceBaseTopic("a", [entry])])
     return bytes(client.ask(request)[4:])
-
-
-def idempotent(
-    client: BenchClient, sequence: int, *values: bytes, producer: int = 9, epoch: int = 0, topic: str = "a"
-) -> None:
-    entry = IdempotentPartition(0, sequence, 0, memoryview(batch_of(*values)))
-    client.send(IdempotentProduceRequest(0, 1, "", 0, 0, producer, epoch, [IdempotentTopic(topic, [entry])]))
-
-
-def outcome(client: BenchClient) -> tuple[int, int, int]:
-    ((message_id, payload),) = client.answers()
-    assert message_id == 66
-    result = IdempotentProduceResponse.decode(payload).topics[0].partitions[0]
-    return result.error, result.first, result.last
-
-
-def read(client: BenchClient, number: int = 0) -> list[tuple[int, bytes]]:
-    """Everything from a number on, as a client counts it."""
-    found: list[tuple[int, bytes]] = []
-    while True:
-        topics = [ConsumeTopic("a", [ConsumePartition(0, number, 1 << 20)])]
-        answer = ConsumeResponse.decode(client.ask(ConsumeRequest(2, 1, "", 0, 0, 0, topics)))
-        partition = answer.topics[0].partitions[0]
-        if not partition.chunk_length:
-            return found
-        base = partition.base_sequence_number
-        for stored in bundle.bundles(memoryview(answer.chunks)):
-            for message in bundle.decode(stored, base):
-                found.append((message.sequence_number, message.value))
-                base = message.sequence_number + 1
-        number = base
 
 
 LIES = {
@@ -258,7 +216,7 @@ def test_without_a_producer_id_only_the_numbers_are_told(node: BenchNode) -> Non
 
 def test_an_ended_producer_is_refused(node: BenchNode) -> None:
     client = node.client()
-    node.controller.view._ended_producers.add(9)
+    node.controller.view.apply(pb.Delta(index=node.controller.view.index + 1, ended_producers=[9]))
     idempotent(client, 0, b"x")
     assert outcome(client)[0] == ErrorCode.STALE_PRODUCER_EPOCH
 
@@ -277,7 +235,7 @@ def test_acknowledgements_wait_for_the_disk_where_the_topic_says_so(node: BenchN
 def test_an_acknowledgement_that_takes_too_long_says_that_nobody_knows(node: BenchNode) -> None:
     client = node.client()
     partition = node.broker.topics["durable"].partitions[0]
-    partition.log.flushing = FlushWork(partition.log, 0, [], ())  # a round that never ends
+    partition.log.flushing = FlushWork(partition.log.segments.files, 0, [], ())  # a round that never ends
     entry = ProducePartition(0, memoryview(batch_of(b"x")))
     client.send(ProduceRequest(2, 1, "", 0, 500, [ProduceTopic("durable", [entry])]))
     node.pass_ms(499)

@@ -29,8 +29,8 @@ from tank_protos.generated.tank import (
 from tank_protos.wire.errors import WireError
 from tank_protos.wire.framing import HEADER_BYTES, frame
 from tank_protos.wire.message import Message
-from tests.support.bench_node import BenchNode
 from tests.support.examples import examples
+from tests.support.nodes.bench_node import BenchNode
 
 pytestmark = pytest.mark.usefixtures("kernel")
 
@@ -160,10 +160,10 @@ class Conversation:
             self.tick(b"")
         for name, number in PLACES:
             partition = self.node.broker.topics[name].partitions[number]
-            assert not partition.found.batches
+            assert not partition.found.batches.batches
             log = partition.log
             self.outcome.logs[name, number] = [
-                log.disk.read_at(log.files.use(end.file), end.length, 0)
+                log.disk.read_at(log.segments.files.use(end.file), end.length, 0)
                 for segment in log.segments
                 for end in (segment.log_end, segment.index_end)
             ]
@@ -204,9 +204,9 @@ def change_role(node: BenchNode, what: str, place: tuple[str, int]) -> None:
     """Between two ticks: another leader, this one again, or the topic anew."""
     partition = node.broker.topics[place[0]].partitions[place[1]]
     if what == "follow":
-        partition.follow(Role.FOLLOWER, partition.leader_epoch + 1)
+        partition.become(Role.FOLLOWER, partition.leader_epoch + 1)
     elif what == "lead":
-        partition.lead(partition.leader_epoch + 1, None)
+        partition.become(Role.LEADER, partition.leader_epoch + 1)
     elif what == "anew":
         node.controller.delete_topic(place[0], lambda _: None)
         node.controller.add(place[0], TOPICS[place[0]], **SMALL)

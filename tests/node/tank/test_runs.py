@@ -12,8 +12,8 @@ from tank_protos import bundle
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated.tank import ProducePartition, ProduceRequest, ProduceTopic
 from tank_protos.wire.framing import frame
-from tests.support.bench_node import BenchClient, BenchNode
-from tests.support.fault_disk import FaultDisk
+from tests.support.nodes.bench_node import BenchClient, BenchNode
+from tests.support.storage.fault_disk import FaultDisk
 
 pytestmark = pytest.mark.usefixtures("kernel")
 
@@ -49,7 +49,7 @@ def content(log: PartitionLog) -> tuple[list[bytes], list[bytes]]:
     found: tuple[list[bytes], list[bytes]] = ([], [])
     for segment in log.segments:
         for part, end in zip(found, (segment.log_end, segment.index_end), strict=True):
-            part.append(log.disk.read_at(log.files.use(end.file), end.length, 0))
+            part.append(log.disk.read_at(log.segments.files.use(end.file), end.length, 0))
     return found
 
 
@@ -143,7 +143,7 @@ def test_a_run_waits_for_the_disk_where_the_topic_says_so(node: BenchNode) -> No
 def test_requests_of_a_run_wait_for_their_own_time(node: BenchNode) -> None:
     """Two clients, one tick, two timeouts: each is told at its own that nobody knows."""
     partition = node.broker.topics["durable"].partitions[0]
-    partition.log.flushing = FlushWork(partition.log, 0, [], ())  # a round that never ends
+    partition.log.flushing = FlushWork(partition.log.segments.files, 0, [], ())  # a round that never ends
     clients = [node.client(), node.client()]
     times = [300, 700]
     for client, timeout_ms in zip(clients, times, strict=True):
@@ -191,7 +191,7 @@ def test_a_run_that_the_disk_refuses_is_answered_so_and_leaves_nothing(tmp_path:
         client.feed(b"".join(request(batch_of(b"x"), n) for n in range(1, 4)))
         assert answered(client) == [(0, 0), (1, 2), (2, 2), (3, 2)]
         assert partition.log.last == 1
-        assert (partition.found.batches, partition.staged_batches) == (0, 0)
+        assert (partition.found.batches.batches, partition.staged_batches) == (0, 0)
 
 
 def test_a_partition_that_goes_before_the_tick_ends_stores_nothing_of_a_run(node: BenchNode) -> None:
@@ -205,5 +205,5 @@ def test_a_partition_that_goes_before_the_tick_ends_stores_nothing_of_a_run(node
     node.controller.delete_topic("a", lambda _: None)
     node.tick()
     assert answered(client) == [(n, 1) for n in range(3)]
-    assert partition.found.batches == 0
+    assert partition.found.batches.batches == 0
     assert client.session.in_flight == 0

@@ -21,8 +21,8 @@ from tank_protos.generated.tank import (
     ProduceRequest,
     ProduceTopic,
 )
-from tests.support.bench_node import BenchClient, BenchNode
-from tests.support.broker_cell import Told
+from tests.support.nodes.bench_node import BenchClient, BenchNode
+from tests.support.nodes.broker_cell import Told
 
 END = 2**64 - 1
 
@@ -177,7 +177,7 @@ def test_woken_waits_do_not_pile_up_until_their_deadline(node: BenchNode) -> Non
         produce(producer, "a", 0, b"x")
         consumer.taken()
         producer.taken()
-    assert len(node.broker._deadlines) < 1100
+    assert node.broker.deadlines.kept < 1100
 
 
 def test_beyond_the_bound_of_waits_one_is_answered_at_once(tmp_path: Path) -> None:
@@ -228,7 +228,7 @@ def test_a_client_of_the_old_document_gets_nothing_of_a_partition_that_is_not_he
     client.send(consume(("a", 0, 1), wait_ms=wait_ms, version=0))
     if wait_ms:
         assert not client.taken()
-        node.broker.end_waits()
+        node.broker.deadlines.end_waits()
     partition = one(client).topics[0].partitions[0]
     assert (partition.flag, partition.high_water_mark, partition.chunk_length) == (0, 0, 0)
 
@@ -240,7 +240,7 @@ def test_a_wait_that_cannot_be_ended_does_not_keep_others_from_it(node: BenchNod
         one_of_them.send(consume(("a", 0, END), wait_ms=10))
     broken.session.waits.clear()  # as a bug would have it
     if stops:
-        node.broker.end_waits()
+        node.broker.deadlines.end_waits()
     else:
         node.pass_ms(20)
     assert one(client).topics[0].partitions[0].flag == 0
@@ -290,10 +290,10 @@ def test_a_wait_for_what_comes_next_that_meets_damage_ends_once(node: BenchNode)
 
 def test_an_old_client_does_not_wait_long_for_what_cannot_be_read_yet(node: BenchNode) -> None:
     partition = node.broker.topics["a"].partitions[0]
-    partition.follow(Role.NONE, 1)
+    partition.become(Role.NONE, 1)
     consumer = node.client()
     consumer.send(consume(("a", 0, 1), wait_ms=3_600_000, version=0))
-    partition.lead(2, None)
+    partition.become(Role.LEADER, 2)
     produce(node.client(), "a", 0, b"x")
     assert not consumer.taken()
     node.pass_ms(1_001)
@@ -305,8 +305,8 @@ def test_an_old_client_does_not_wait_long_for_what_cannot_be_read_yet(node: Benc
 def test_what_may_not_wait_does_not_see_the_end_of_a_new_leader(node: BenchNode) -> None:
     partition = node.broker.topics["a"].partitions[0]
     produce(node.client(), "a", 0, b"x")
-    partition.settle_at(2)
-    node.broker.wait_entries = node.broker.limits.all_wait_entries
+    partition.know_end_at(2)
+    node.broker.deadlines.entries = node.broker.limits.all_wait_entries
     consumer = node.client()
     for number, flag in ((2, 0xFD), (1, 0)):
         consumer.send(consume(("a", 0, number), wait_ms=1_000))
@@ -318,8 +318,8 @@ def test_a_number_below_the_first_one_does_not_see_the_end_of_a_new_leader_eithe
     partition = node.broker.topics["a"].partitions[0]
     produce(node.client(), "a", 0, b"x")
     produce(node.client(), "a", 0, b"y")
-    partition.log.log_start = 2
-    partition.settle_at(3)
+    partition.log.segments.log_start = 2
+    partition.know_end_at(3)
     consumer = node.client()
     consumer.send(consume(("a", 0, 1), wait_ms=1_000))
     assert not consumer.taken()

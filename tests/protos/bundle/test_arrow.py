@@ -22,7 +22,7 @@ from tank_protos.bundle import (
 )
 from tank_protos.bundle.arrow import MAX_TIMESTAMP_MS, Chunk, decode_arrow
 from tank_protos.wire.errors import InvalidBundle
-from tests.support.bundle_shapes import chunks
+from tests.support.values.bundle_shapes import chunks
 
 pytestmark = pytest.mark.usefixtures("kernel")
 

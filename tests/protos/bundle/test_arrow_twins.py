@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from tank_protos import kernel
 from tank_protos.bundle import MAX_SEQUENCE_NUMBER, Codec, encode, read_header
-from tank_protos.bundle.arrow import Columns, Part, gathered_columns, number_array, value_array
+from tank_protos.bundle.arrow import ArrowColumns, Part, gathered_columns, number_array, value_array
 from tank_protos.bundle.decoding import unpacked
 from tank_protos.wire.errors import InvalidBundle
-from tests.support.bundle_shapes import shapes
 from tests.support.examples import examples
+from tests.support.values.bundle_shapes import shapes
 
 pytestmark = pytest.mark.skipif(
     kernel.NAME == "pure", reason="the compiled kernel is not built, or switched off"
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(
 BOUNDS = st.integers(0, 60) | st.just(MAX_SEQUENCE_NUMBER)
 
 
-def outcome(make: Callable[..., Columns], parts: list[Part]) -> object:
+def outcome(make: Callable[..., ArrowColumns], parts: list[Part]) -> object:
     try:
         columns = make(parts)
     except InvalidBundle as error:

@@ -24,8 +24,8 @@ from tank_protos.bundle import (
     validate,
 )
 from tank_protos.wire.errors import InvalidBundle, OutOfRange
-from tests.support.bundle_shapes import Shape, shapes
-from tests.support.golden_bundles import Stretch, captured
+from tests.support.values.bundle_shapes import Shape, shapes
+from tests.support.values.golden_bundles import Stretch, captured
 
 pytestmark = pytest.mark.usefixtures("kernel")
 

@@ -23,7 +23,7 @@ from tank_protos.bundle import (
 )
 from tank_protos.wire import varint
 from tank_protos.wire.errors import InvalidBundle
-from tests.support.bundle_shapes import Shape, shapes
+from tests.support.values.bundle_shapes import Shape, shapes
 
 pytestmark = pytest.mark.usefixtures("kernel")
 

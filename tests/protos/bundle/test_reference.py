@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from tank_protos.bundle import Codec, bundles, decode, encode
 from tank_protos.wire.errors import InvalidBundle
-from tests.support.bundle_shapes import Shape, shapes
 from tests.support.examples import examples
-from tests.support.golden_bundles import captured
-from tests.support.slow_bundle import Bad, Row, slow_decode
+from tests.support.values.bundle_shapes import Shape, shapes
+from tests.support.values.golden_bundles import captured
+from tests.support.values.slow_bundle import Bad, Row, slow_decode
 
 pytestmark = pytest.mark.usefixtures("kernel")
 

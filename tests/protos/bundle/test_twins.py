@@ -13,8 +13,8 @@ from tank_protos.bundle import MAX_SEQUENCE_NUMBER, Codec, as_batch, bundles, cu
 from tank_protos.bundle.decoding import Message
 from tank_protos.bundle.kernel import MessageSet
 from tank_protos.wire.errors import InvalidBundle, OutOfRange
-from tests.support.bundle_shapes import KEYS, TIMESTAMPS, VALUES, Shape, several, shapes
 from tests.support.examples import examples
+from tests.support.values.bundle_shapes import KEYS, TIMESTAMPS, VALUES, Shape, several, shapes
 
 pytestmark = pytest.mark.skipif(
     kernel.NAME == "pure", reason="the compiled kernel is not built, or switched off"

@@ -216,7 +216,7 @@ def test_wrong_places_are_refused() -> None:
             run.records(start, 1, 0, LARGE, 1, 0, 0, 0, 0)
     run.clear()
     for at, end in ((-1, 5), (5, 4), (0, len(buffer) + 1)):
-        with pytest.raises(ValueError, match="of a buffer"):
+        with pytest.raises(ValueError, match="outside the buffer"):
             run.find(buffer, view, at, end, PREFIX, 1, LARGE)
 
 

@@ -17,7 +17,7 @@ from tank_protos.generated.tank import (
 )
 from tank_protos.storage import stretch
 from tank_protos.storage.index_record import RECORD_BYTES
-from tank_protos.storage.stretch import HEAD_BYTES, PUSH_VERSION, Stretch
+from tank_protos.storage.stretch import CHECKSUM_BYTES, HEAD_BYTES, PUSH_VERSION, Stretch
 from tank_protos.wire.errors import OutOfRange, Truncated, WireError
 from tank_protos.wire.framing import FrameReader, frame
 
@@ -64,19 +64,23 @@ def test_any_bytes_are_a_stretch_or_a_typed_error(payload: bytes) -> None:
 def test_a_stretch_lies_byte_by_byte_where_the_table_says() -> None:
     value = Stretch(0x0102030405060708, 0x11121314, 0x21222324, 0x31, 0x41, b"r" * RECORD_BYTES, b"batches")
     head = bytes.fromhex("0807060504030201 14131211 24232221 3100000000000000 4100000000000000 01000000")
-    assert encoded(value) == head + b"r" * RECORD_BYTES + b"batches"
+    written = encoded(value)
+    assert written[:HEAD_BYTES] == head
+    assert written[HEAD_BYTES + CHECKSUM_BYTES :] == b"r" * RECORD_BYTES + b"batches"
 
 
 def test_the_memory_of_producers_lies_between_the_head_and_the_records() -> None:
     value = Stretch(1, 2, 3, 4, 5, b"r" * RECORD_BYTES, b"batches", b"who")
     whole = encoded(value)
-    assert whole[HEAD_BYTES - 4 :] == bytes.fromhex("01000080 03000000") + b"who" + value.records + b"batches"
+    assert whole[HEAD_BYTES - 4 : HEAD_BYTES] == bytes.fromhex("01000080")
+    at = HEAD_BYTES + CHECKSUM_BYTES
+    assert whole[at:] == bytes.fromhex("03000000") + b"who" + value.records + b"batches"
     alone = value._replace(records=b"", batches=b"")
     assert stretch.decode(memoryview(encoded(alone))) == alone
     with pytest.raises(OutOfRange):
         stretch.decode(memoryview(encoded(alone) + b"x"))
-    none = whole[:HEAD_BYTES] + bytes(4) + whole[HEAD_BYTES + 7 :]
-    with pytest.raises(OutOfRange, match="remembers none"):
+    none = whole[:at] + bytes(4) + whole[at + 7 :]
+    with pytest.raises(OutOfRange, match="has an empty one"):
         stretch.decode(memoryview(none))
 
 
@@ -123,6 +127,8 @@ def test_the_documents_push_is_what_its_text_says() -> None:
     assert (request.client_version, request.request_id, topic.name) == (PUSH_VERSION, 42, "gold")
     assert isinstance(entry.bundle, memoryview)
     assert entry.base_seq_num == 8
+    length = len(entry.bundle)
+    stretch.check_head(stretch.covered(0, length, 8, entry.bundle[:HEAD_BYTES]), entry.bundle)
     assert stretch.decode(entry.bundle) == Stretch(9, 3, 2, 7, 1, b"", b"")
 
 

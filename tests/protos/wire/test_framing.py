@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tank_protos.generated.tank import PushAnswer, PushedPartition
 from tank_protos.wire.errors import OutOfRange
-from tank_protos.wire.framing import HEADER_BYTES, MAX_FRAME_BYTES, FrameReader, frame
+from tank_protos.wire.framing import FRAME_HEAD, HEADER_BYTES, MAX_FRAME_BYTES, FrameReader, frame, frame_of
 
 FRAMES = st.lists(st.tuples(st.integers(0, 255), st.binary(max_size=40)), max_size=6)
 
@@ -15,6 +16,14 @@ FRAMES = st.lists(st.tuples(st.integers(0, 255), st.binary(max_size=40)), max_si
 def test_a_frame_is_id_length_payload() -> None:
     assert b"".join(frame(3, [])) == bytes.fromhex("0300000000")
     assert b"".join(frame(2, [b"ab", memoryview(b"c")])) == bytes.fromhex("0203000000616263")
+
+
+def test_the_frame_of_a_message_is_one_piece() -> None:
+    message = PushAnswer(7, partitions=[PushedPartition(1, 2, 0, 3, 4, 5, 6)])
+    made = frame_of(message)
+    assert type(made) is bytes
+    assert made == b"".join(frame(PushAnswer.ID, message.encode()))
+    assert FRAME_HEAD.size == HEADER_BYTES
 
 
 def test_payloads_are_passed_on_and_not_copied() -> None:

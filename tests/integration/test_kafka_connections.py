@@ -1,0 +1,70 @@
+"""Connections of Kafka clients, on real sockets: how long silent ones live, and what large requests cost."""
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tank_node.limits import KIB, MIB, Limits
+from tank_protos.generated.kafka import ApiVersionsRequest, ApiVersionsResponse
+from tank_protos.wire.tagged import UnknownTag
+from tests.support.clients.kafka_socket import KafkaSocket, frame
+from tests.support.clients.raw_client import RawConnection
+from tests.support.nodes.served_node import ServedNode
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.integration
+
+QUICK = Limits(
+    housekeeping_ms=20, unused_connection_ms=150, kafka_unused_connection_ms=900, heartbeat_ms=50,
+    stalled_frame_ms=300,
+)  # fmt: skip
+
+
+@pytest.fixture
+def quick(tmp_path: Path) -> Iterator[ServedNode]:
+    with ServedNode(tmp_path / "data", QUICK) as node:
+        yield node
+
+
+def is_served(client: KafkaSocket) -> bool:
+    return client.ask(ApiVersionsRequest(), ApiVersionsResponse, 0).error_code == 0
+
+
+def test_a_client_that_has_sent_nothing_outlives_one_of_tank(quick: ServedNode) -> None:
+    with KafkaSocket(quick.kafka_port) as kept, KafkaSocket(quick.kafka_port) as unused:
+        with RawConnection(quick.port):
+            until(lambda: quick.metrics.closed["unused"] == 1, "TANK's unused connection is not closed")
+        assert is_served(kept), "a client may connect long before its first request"
+        assert unused.is_closed_by_the_broker(), "but not for ever"
+        until(lambda: quick.metrics.closed["unused"] == 2, "the close is not counted")
+        assert is_served(kept), "an idle one is never closed"
+
+
+def test_no_heartbeat_and_no_ping_reaches_a_kafka_client(quick: ServedNode) -> None:
+    with KafkaSocket(quick.kafka_port) as idle, KafkaSocket(quick.kafka_port) as half_closed:
+        assert is_served(idle)
+        half = frame(ApiVersionsRequest(), 0, 1)
+        half_closed.socket.sendall(half[:-1])
+        half_closed.socket.shutdown(socket.SHUT_WR)
+        assert half_closed.is_closed_by_the_broker(), "half a request has no answer"
+        idle.socket.settimeout(0.5)  # ten heartbeats
+        with pytest.raises(TimeoutError):
+            idle.socket.recv(1)
+
+
+def test_half_a_request_is_closed_in_the_end(quick: ServedNode) -> None:
+    with KafkaSocket(quick.kafka_port) as client:
+        client.socket.sendall(frame(ApiVersionsRequest(), 0, 1)[:-1])
+        assert client.is_closed_by_the_broker()
+    until(lambda: quick.metrics.closed["stalled_frame"] == 1, "the close is not counted")
+
+
+def test_requests_larger_than_a_receive_are_answered_and_hold_no_memory(tmp_path: Path) -> None:
+    with ServedNode(tmp_path / "data") as node, KafkaSocket(node.kafka_port) as client:
+        for size in (300 * KIB, MIB, 1500 * KIB):  # the last one is too large for a buffer that is kept
+            request = ApiVersionsRequest("test", "1", unknown_tags=(UnknownTag(99, b"x" * size),))
+            for _ in range(10):
+                assert client.ask(request, ApiVersionsResponse, 3).error_code == 0
+        assert node.on_loop(lambda: node.metrics.held_bytes) == 0

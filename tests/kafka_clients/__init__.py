@@ -1,0 +1,9 @@
+"""Stock clients of Kafka's protocol against brokers of ours (`make kafka`): programs of the clients' own
+libraries, installed beside the project.
+
+- `programs/`: one program for each library; all have the same two commands
+- `libraries`: installs the libraries and says how each program is run
+- `brokers`: one broker, or three in a cluster, as processes
+- `matrix`: each producer with each codec, read by each consumer
+- `shown`: what a run prints, and keeps for the page on compatibility
+"""

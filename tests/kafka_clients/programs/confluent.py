@@ -1,0 +1,74 @@
+"""confluent-kafka, which is librdkafka."""
+
+import json
+import sys
+
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+
+
+def produce(servers: str, topic: str, codec: str, count: int, name: str) -> None:
+    offsets: list[int] = []
+    errors: list[str] = []
+
+    def delivered(error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            errors.append(str(error))
+        else:
+            offsets.append(message.offset())
+
+    producer = Producer(
+        {
+            "bootstrap.servers": servers,
+            "enable.idempotence": True,
+            "compression.type": codec,
+            "linger.ms": 20,
+            "message.timeout.ms": 20_000,
+        }
+    )
+    for number in range(count):
+        producer.produce(
+            topic,
+            None if number % 7 == 6 and number % 3 != 2 else f"{name}-{number}-" + 100 * "x",
+            None if number % 3 == 2 else f"{name}-{number}",
+            partition=0,
+            headers=[("h", str(number))],
+            on_delivery=delivered,
+        )
+    left = producer.flush(25)
+    if errors or left:
+        sys.exit(f"{left} records were not delivered: {errors[:2]}")
+    print(json.dumps(offsets))
+
+
+def consume(servers: str, topic: str, count: int) -> None:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": "unused",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+        }
+    )
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    taken = 0
+    while taken < count:
+        message = consumer.poll(20)
+        if message is None:
+            sys.exit(f"no more records after {taken}")
+        if message.error():
+            sys.exit(str(message.error()))
+        headers = [[key, value.decode()] for key, value in message.headers() or []]
+        key, value = message.key(), message.value()
+        print(
+            json.dumps(
+                [message.offset(), key and key.decode(), value if value is None else value.decode(), headers]
+            )
+        )
+        taken += 1
+    consumer.close()
+
+
+if sys.argv[1] == "produce":
+    produce(sys.argv[2], sys.argv[3], sys.argv[4], int(sys.argv[5]), sys.argv[6])
+else:
+    consume(sys.argv[2], sys.argv[3], int(sys.argv[4]))

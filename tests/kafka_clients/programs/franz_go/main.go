@@ -1,0 +1,112 @@
+// franz-go.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+var codecs = map[string]kgo.CompressionCodec{
+	"none":   kgo.NoCompression(),
+	"gzip":   kgo.GzipCompression(),
+	"snappy": kgo.SnappyCompression(),
+	"lz4":    kgo.Lz4Compression(),
+	"zstd":   kgo.ZstdCompression(),
+}
+
+func fail(err error) {
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
+}
+
+func produce(ctx context.Context, servers, topic, codec string, count int, name string) {
+	client, err := kgo.NewClient(
+		kgo.SeedBrokers(strings.Split(servers, ",")...),
+		kgo.ProducerBatchCompression(codecs[codec]),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.ProducerLinger(20*time.Millisecond),
+		kgo.AllowAutoTopicCreation(),
+	)
+	if err != nil {
+		fail(err)
+	}
+	defer client.Close()
+	records := make([]*kgo.Record, count)
+	for number := range records {
+		record := &kgo.Record{Topic: topic, Partition: 0}
+		if number%3 != 2 {
+			record.Key = []byte(fmt.Sprintf("%s-%d", name, number))
+		}
+		if number%7 != 6 || number%3 == 2 {
+			record.Value = []byte(fmt.Sprintf("%s-%d-%s", name, number, strings.Repeat("x", 100)))
+		}
+		record.Headers = []kgo.RecordHeader{{Key: "h", Value: []byte(strconv.Itoa(number))}}
+		records[number] = record
+	}
+	results := client.ProduceSync(ctx, records...)
+	if err := results.FirstErr(); err != nil {
+		fail(err)
+	}
+	offsets := make([]int64, count)
+	for number, record := range records {
+		offsets[number] = record.Offset
+	}
+	json.NewEncoder(os.Stdout).Encode(offsets)
+}
+
+func text(bytes []byte) any {
+	if bytes == nil {
+		return nil
+	}
+	return string(bytes)
+}
+
+func consume(ctx context.Context, servers, topic string, count int) {
+	start := kgo.NewOffset().AtStart()
+	client, err := kgo.NewClient(
+		kgo.SeedBrokers(strings.Split(servers, ",")...),
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: start}}),
+	)
+	if err != nil {
+		fail(err)
+	}
+	defer client.Close()
+	out := json.NewEncoder(os.Stdout)
+	for taken := 0; taken < count; {
+		fetches := client.PollFetches(ctx)
+		if err := fetches.Err(); err != nil {
+			fail(fmt.Errorf("after %d records: %w", taken, err))
+		}
+		fetches.EachRecord(func(record *kgo.Record) {
+			if taken == count {
+				return
+			}
+			headers := [][]string{}
+			for _, header := range record.Headers {
+				headers = append(headers, []string{header.Key, string(header.Value)})
+			}
+			out.Encode([]any{record.Offset, text(record.Key), text(record.Value), headers})
+			taken++
+		})
+	}
+}
+
+func main() {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	arguments := os.Args
+	if arguments[1] == "produce" {
+		count, _ := strconv.Atoi(arguments[5])
+		produce(ctx, arguments[2], arguments[3], arguments[4], count, arguments[6])
+	} else {
+		count, _ := strconv.Atoi(arguments[4])
+		consume(ctx, arguments[2], arguments[3], count)
+	}
+}

@@ -1,0 +1,62 @@
+"""What a broker asks of the controllers: the commands that it sends, and what it refuses itself."""
+
+import pytest
+
+from tank_node.cluster.link import NewTopic, TopicAlteration, TopicOutcome
+from tank_node.cluster.pending import PendingRequests
+from tank_node.cluster.requests import ControllerRequests
+from tank_node.cluster.view import ClusterView, TopicView
+from tank_protos import feature_levels
+from tank_protos.error_codes import ErrorCode
+from tank_protos.generated import control_pb2 as pb
+from tank_protos.topic_settings import TopicSettings
+from tests.support.controllers.shown_topics import show
+from tests.support.manual_clock import ManualClock
+
+
+class Broker:
+    """A broker's requests, and what goes to the controllers."""
+
+    def __init__(self, level: int) -> None:
+        view = ClusterView("cluster", 1, feature_level=level)
+        show(view, TopicView(7, "t", 1, TopicSettings(), {}, []))
+        pending = PendingRequests(view, ManualClock(), lambda: 0)
+        self._sent: list[pb.BrokerUp] = []
+        pending.line_taken(self._sent.append)
+        self.requests = ControllerRequests(view, pending)
+        self.outcomes: list[TopicOutcome] = []
+
+    @property
+    def commands(self) -> list[pb.Command]:
+        return [message.proposal.command for message in self._sent]
+
+
+def chosen(assignments: list[pb.Assignment]) -> list[list[int]]:
+    return [list(each.replicas) for each in assignments]
+
+
+def test_brokers_that_a_client_chose_go_to_the_controllers() -> None:
+    broker = Broker(feature_levels.KAFKA)
+    broker.requests.create_topic(NewTopic("new", 2, 2, assignments=[[1, 2], [2, 3]]), broker.outcomes.append)
+    broker.requests.alter_topic(TopicAlteration("t", 2, assignments=[[3, 1]]), broker.outcomes.append)
+    create, alter = broker.commands
+    assert chosen(list(create.create_topic.assignments)) == [[1, 2], [2, 3]]
+    assert chosen(list(alter.alter_topic.assignments)) == [[3, 1]]
+    assert not broker.outcomes
+
+
+def test_before_the_level_such_a_choice_is_refused_here_because_older_controllers_ignore_it() -> None:
+    broker = Broker(feature_levels.FIRST)
+    broker.requests.create_topic(NewTopic("new", 1, 1, assignments=[[1]]), broker.outcomes.append)
+    broker.requests.alter_topic(TopicAlteration("t", 2, assignments=[[1]]), broker.outcomes.append)
+    assert [each.error for each in broker.outcomes] == [ErrorCode.INELIGIBLE_REPLICA] * 2
+    assert "level 2" in broker.outcomes[0].message
+    assert not broker.commands
+
+
+@pytest.mark.parametrize("level", [feature_levels.FIRST, feature_levels.KAFKA])
+def test_without_a_choice_the_controllers_choose_at_every_level(level: int) -> None:
+    broker = Broker(level)
+    broker.requests.create_topic(NewTopic("new", 1), broker.outcomes.append)
+    (create,) = broker.commands
+    assert not create.create_topic.assignments

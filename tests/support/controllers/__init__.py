@@ -1,0 +1,1 @@
+"""Controllers that tests drive step by step, and substitutes for controllers."""

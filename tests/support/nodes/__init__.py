@@ -1,0 +1,1 @@
+"""Brokers in this process: one, or several that are connected by hand."""

@@ -1,0 +1,57 @@
+"""An older version of the processes and of the client, out of this repository's history."""
+
+import io
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+COMMIT = "3afe4a56241937de5dfff00a7e5ecc7792def0b4"
+"""Its processes know the first feature level alone."""
+ROOT = Path(__file__).parents[3]
+_PACKAGES = {
+    "node": "tank_node",
+    "controller": "tank_controller",
+    "protos": "tank_protos",
+    "client": "tank_client",
+}
+"""By the folder that they are in."""
+_GIT_S = 60.0
+_PYTHON_S = 60.0
+
+
+def unpacked(folder: Path) -> Path:
+    """Its sources, in a new folder; skips the test where the history doesn't reach back to them."""
+    archive = ["git", "-C", str(ROOT), "archive", "--format=zip", COMMIT, *_PACKAGES]
+    try:
+        taken = subprocess.run(archive, capture_output=True, check=True, timeout=_GIT_S)
+    except (OSError, subprocess.CalledProcessError) as error:
+        why = getattr(error, "stderr", b"").decode().strip() or error
+        pytest.skip(f"NO OLDER VERSION WAS TRIED: git can't give commit {COMMIT} ({why}); clone all history")
+    with zipfile.ZipFile(io.BytesIO(taken.stdout)) as files:
+        files.extractall(folder)
+    _must_be_found_alone(folder)
+    return folder
+
+
+def environment(sources: Path, *behind: Path) -> list[str]:
+    """What a command line begins with, to run on these sources and, `behind` them, on others."""
+    paths = [*(sources / folder for folder in _PACKAGES), *behind]
+    # What is compiled is of today.
+    return ["env", f"PYTHONPATH={':'.join(map(str, paths))}", "TANK_KERNEL=pure"]
+
+
+def _must_be_found_alone(sources: Path) -> None:
+    """A process with that environment imports all it has of us from there."""
+    look = (
+        "import sys, tank_node.__main__, tank_controller.__main__, tank_client.sync\n"
+        "print(*(m.__file__ for name, m in sys.modules.items() if name.startswith('tank_')), sep='\\n')"
+    )
+    command = [*environment(sources), sys.executable, "-P", "-c", look]
+    shown = subprocess.run(command, capture_output=True, check=True, text=True, timeout=_PYTHON_S)
+    found = [Path(line) for line in shown.stdout.split()]
+    strangers = [path for path in found if not path.is_relative_to(sources)]
+    assert found, "nothing was imported"
+    assert not strangers, strangers

@@ -1,0 +1,1 @@
+"""Logs and disks for tests, with their faults."""

@@ -1,0 +1,1 @@
+"""Values, messages and bundles to try codecs with."""
