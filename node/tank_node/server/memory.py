@@ -1,10 +1,21 @@
 """The memory of all connections, bounded together: input not handled yet, and answers not sent yet."""
 
+import ctypes
 from mmap import mmap
 
 from tank_node.limits import Limits
 from tank_node.metrics import Metrics
 from tank_node.server.connection import Connection
+
+
+def unwritten(count: int) -> bytearray:
+    """A bytearray of this many bytes, whose content means nothing until it is written. The system gives the
+    memory for a part of it when that part is written; `bytearray(count)` writes all of it with zeros."""
+    make = ctypes.pythonapi.PyByteArray_FromStringAndSize  # without bytes to copy, it allocates only
+    make.argtypes, make.restype = (ctypes.c_char_p, ctypes.c_ssize_t), ctypes.py_object
+    made = make(None, count)
+    assert isinstance(made, bytearray)
+    return made
 
 
 class ConnectionMemory:

@@ -10,6 +10,7 @@ from tank_node.limits import Limits
 from tank_node.metrics import Metrics
 from tank_node.server.connection import Connection
 from tank_node.server.connections import Connections
+from tank_node.server.memory import unwritten
 from tank_protos.wire.errors import WireError
 
 logger = logging.getLogger(__name__)
@@ -33,7 +34,7 @@ class Receiver:
         self._receive_bytes = limits.receive_bytes
         self._memory_bytes = limits.memory_bytes
         self._reused_bytes = limits.reused_frame_bytes
-        self._arena = bytearray(limits.arena_bytes)
+        self._arena = unwritten(limits.arena_bytes)
         self._view = memoryview(self._arena)
         self._front = self._view[: self._receive_bytes]
         """The place of a tick's first receive, made once: most ticks have only one."""

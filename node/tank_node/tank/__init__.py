@@ -8,7 +8,7 @@ broker, and no leaders.
 - `produce`, `produce_templates`, `forwarded_produce`, `acks`, `run_acks`: Produce (1, 5)
 - `fetch`, `fetch_fast`, `fetch_templates`, `forwarded_fetch`: Consume (2)
 - `idempotent`: produce with a producer's id and sequence (66)
-- `converted_produce`, `converted_chunks`: both for topics of Kafka's format
+- `converted_produce`, `converted_chunks`, `converted_chunk`: both for topics of Kafka's format
 - `ends`: the ends of partitions, and their first messages from a time on (67, 75)
 - `topics`: the other messages of TANK's own clients, about topics and brokers (6 to 12)
 - `metadata`: changes of the cluster's metadata, and positions of groups (65, 69 to 74, 78)

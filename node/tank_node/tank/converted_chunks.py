@@ -6,6 +6,7 @@ from tank_node.partition.reach import Reach
 from tank_node.segment.errors import StorageError
 from tank_node.segment.reading import bytes_of
 from tank_node.segment.segment import FileRange
+from tank_node.tank.converted_chunk import ConvertedChunk
 from tank_protos import bundle
 from tank_protos.kafka import record_batch, transcode
 from tank_protos.kafka.record_batch import CONTROL, RecordBatchHeader
@@ -15,19 +16,6 @@ from tank_protos.wire.errors import WireError
 _MOST_READS = 16
 """The most ranges that one read passes over because they hold control batches alone. A range has up to
 `Limits.converted_answer_bytes`, and a control batch 78."""
-
-
-class ConvertedChunk:
-    """Bundles for an answer."""
-
-    __slots__ = ("data", "first", "sparse_first")
-
-    def __init__(self, data: bytes, first: int, sparse_first: bool) -> None:
-        self.data = data
-        self.first = first
-        """The number of the first message."""
-        self.sparse_first = sparse_first
-        """Whether the first bundle carries its own numbers."""
 
 
 class ChunkConverter:

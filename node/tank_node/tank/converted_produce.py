@@ -4,8 +4,6 @@ from tank_node.partition.partition import Partition
 from tank_node.partition.refusal import Refusal
 from tank_node.partition.waiters import Completion, ProducerStamp
 from tank_protos import bundle
-from tank_protos.kafka import record_batch, transcode
-from tank_protos.kafka.errors import InvalidRecords
 from tank_protos.wire import varint
 from tank_protos.wire.errors import InvalidBundle
 
@@ -25,6 +23,9 @@ def append_converted(
     A bundle that could not be given back to TANK's clients as it came is refused. Where the topic is
     compacted, empty content with a key is stored as a null value.
     """
+    from tank_protos.kafka import record_batch, transcode  # see segment.batch_formats.format_of
+    from tank_protos.kafka.errors import InvalidRecords
+
     if partition.refusal:
         completion.complete(token, partition.refusal, 0, 0)
         return

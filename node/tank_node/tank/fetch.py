@@ -14,7 +14,7 @@ from tank_node.partition.refusal import Refusal
 from tank_node.partition.waiters import Waiter
 from tank_node.segment.segment import FileRange
 from tank_node.tank import redirect
-from tank_node.tank.converted_chunks import ChunkConverter, ConvertedChunk
+from tank_node.tank.converted_chunk import ConvertedChunk
 from tank_node.tank.redirect import KNOWS_LEADERS
 from tank_protos.error_codes import ConsumeFlag
 from tank_protos.generated.tank import ConsumeRequest
@@ -32,6 +32,7 @@ from tank_protos.wire.errors import OutOfRange
 
 if TYPE_CHECKING:
     from tank_node.broker.broker import Broker
+    from tank_node.tank.converted_chunks import ChunkConverter
     from tank_node.tank.session import TankSession
 
 PREFERS_THIS_BROKER: Final = 1
@@ -182,7 +183,7 @@ def look(topics: Topics, left: int, *, redirects: bool, at_least: int = 0) -> bo
                     continue
                 most = min(max(one.fetch_bytes, at_least), left)
                 if partition.stores_record_batches:
-                    converter = converter or ChunkConverter(partition.limits.converted_answer_bytes)
+                    converter = converter or _converter(partition)
                     if converter.is_spent:
                         one.found = Reach.WAIT
                         continue
@@ -203,6 +204,12 @@ def look(topics: Topics, left: int, *, redirects: bool, at_least: int = 0) -> bo
             if one.found is not Reach.WAIT:
                 ready = True
     return ready
+
+
+def _converter(partition: Partition) -> "ChunkConverter":
+    from tank_node.tank.converted_chunks import ChunkConverter  # see segment.batch_formats.format_of
+
+    return ChunkConverter(partition.limits.converted_answer_bytes)
 
 
 def _flag_of(refusal: Refusal) -> ConsumeFlag:
