@@ -366,8 +366,8 @@ class NodeProcess(ABC):
 
 
 def _open_kafka_session(broker: Broker, settings: KafkaSettings, *, is_outside: bool = False) -> Session:
-    """Makes the session of a Kafka client. The first one imports the protocol's handlers and messages, which
-    take 12 MB: a broker without Kafka clients does without."""
+    """Makes the session of a Kafka client. The first one imports the protocol's session, the first request of
+    each kind its handler and messages: 3 MB for a producer and a consumer, 5 MB for all."""
     from tank_node.kafka.dispatch import open_session as open_kafka
 
     return open_kafka(broker, settings=settings, is_outside=is_outside)

@@ -1,36 +1,15 @@
-"""The handler of each of Kafka's requests. Makes sessions that call these handlers."""
+"""The handler of each of Kafka's requests. Makes sessions that call these handlers.
 
+A handler's module, and the messages that it imports, are imported at the first request for it: clients use a
+few of the requests, and all of them together take 5 MB of memory.
+"""
+
+from collections.abc import Callable
+from importlib import import_module
 from typing import Final
 
 from tank_node.broker.broker import Broker
-from tank_node.kafka import (
-    acls,
-    alter_configs,
-    alter_partition_reassignments,
-    api_versions,
-    create_partitions,
-    create_topics,
-    delete_records,
-    delete_topics,
-    describe_client_quotas,
-    describe_cluster,
-    describe_configs,
-    describe_log_dirs,
-    describe_producers,
-    describe_topic_partitions,
-    describe_user_scram_credentials,
-    elect_leaders,
-    fetch,
-    incremental_alter_configs,
-    init_producer_id,
-    list_offsets,
-    list_partition_reassignments,
-    metadata,
-    offset_for_leader_epoch,
-    produce,
-    sasl,
-)
-from tank_node.kafka.session import KafkaApi, KafkaSession
+from tank_node.kafka.session import KafkaApi, KafkaCall, KafkaSession
 from tank_node.kafka.settings import KafkaSettings
 from tank_node.security.gate import Gate, Operation, Resource
 
@@ -50,22 +29,44 @@ def open_session(
     return KafkaSession(broker, APIS, gate or _OPEN, settings, is_outside=is_outside)
 
 
+def _at_first_use(module: str, function: str = "") -> Callable[[KafkaCall, memoryview], None]:
+    """Returns a handler that imports a module of this room, and puts the function of that name into its row,
+    where the next requests find it. function: its name, if it is not the module's."""
+
+    def handle(call: KafkaCall, body: memoryview) -> None:
+        found = getattr(import_module(f"tank_node.kafka.{module}"), function or module)
+        call.api.handle = found
+        found(call, body)
+
+    return handle
+
+
 _ROWS: Final = (
-    KafkaApi(0, "Produce", 0, 13, produce.produce, Operation.WRITE, Resource.TOPIC, carries_records=True),
-    KafkaApi(1, "Fetch", 0, 18, fetch.fetch, Operation.READ, Resource.TOPIC),
-    KafkaApi(2, "ListOffsets", 0, 10, list_offsets.list_offsets, Operation.DESCRIBE, Resource.TOPIC),
-    KafkaApi(3, "Metadata", 0, 13, metadata.metadata, Operation.DESCRIBE, Resource.TOPIC),
-    KafkaApi(17, "SaslHandshake", 0, 1, sasl.sasl_handshake, Operation.CONNECT, Resource.CLUSTER),
-    KafkaApi(18, "ApiVersions", 0, 4, api_versions.api_versions, Operation.CONNECT, Resource.CLUSTER),
-    KafkaApi(19, "CreateTopics", 0, 7, create_topics.create_topics, Operation.CREATE, Resource.TOPIC),
-    KafkaApi(20, "DeleteTopics", 0, 6, delete_topics.delete_topics, Operation.DELETE, Resource.TOPIC),
-    KafkaApi(21, "DeleteRecords", 0, 2, delete_records.delete_records, Operation.DELETE, Resource.TOPIC),
+    KafkaApi(
+        0, "Produce", 0, 13, _at_first_use("produce"), Operation.WRITE, Resource.TOPIC, carries_records=True
+    ),
+    KafkaApi(1, "Fetch", 0, 18, _at_first_use("fetch"), Operation.READ, Resource.TOPIC),
+    KafkaApi(2, "ListOffsets", 0, 10, _at_first_use("list_offsets"), Operation.DESCRIBE, Resource.TOPIC),
+    KafkaApi(3, "Metadata", 0, 13, _at_first_use("metadata"), Operation.DESCRIBE, Resource.TOPIC),
+    KafkaApi(
+        17,
+        "SaslHandshake",
+        0,
+        1,
+        _at_first_use("sasl", "sasl_handshake"),
+        Operation.CONNECT,
+        Resource.CLUSTER,
+    ),
+    KafkaApi(18, "ApiVersions", 0, 4, _at_first_use("api_versions"), Operation.CONNECT, Resource.CLUSTER),
+    KafkaApi(19, "CreateTopics", 0, 7, _at_first_use("create_topics"), Operation.CREATE, Resource.TOPIC),
+    KafkaApi(20, "DeleteTopics", 0, 6, _at_first_use("delete_topics"), Operation.DELETE, Resource.TOPIC),
+    KafkaApi(21, "DeleteRecords", 0, 2, _at_first_use("delete_records"), Operation.DELETE, Resource.TOPIC),
     KafkaApi(
         22,
         "InitProducerId",
         0,
         5,
-        init_producer_id.init_producer_id,
+        _at_first_use("init_producer_id"),
         Operation.WRITE,
         Resource.PRODUCER,
     ),
@@ -74,37 +75,47 @@ _ROWS: Final = (
         "OffsetForLeaderEpoch",
         0,
         4,
-        offset_for_leader_epoch.offset_for_leader_epoch,
+        _at_first_use("offset_for_leader_epoch"),
         Operation.DESCRIBE,
         Resource.TOPIC,
     ),
-    KafkaApi(29, "DescribeAcls", 0, 3, acls.describe_acls, Operation.DESCRIBE, Resource.CLUSTER),
-    KafkaApi(30, "CreateAcls", 0, 3, acls.create_acls, Operation.ALTER, Resource.CLUSTER),
-    KafkaApi(31, "DeleteAcls", 0, 3, acls.delete_acls, Operation.ALTER, Resource.CLUSTER),
     KafkaApi(
-        32, "DescribeConfigs", 0, 4, describe_configs.describe_configs, Operation.DESCRIBE, Resource.TOPIC
+        29, "DescribeAcls", 0, 3, _at_first_use("acls", "describe_acls"), Operation.DESCRIBE, Resource.CLUSTER
     ),
-    KafkaApi(33, "AlterConfigs", 0, 2, alter_configs.alter_configs, Operation.ALTER, Resource.TOPIC),
+    KafkaApi(30, "CreateAcls", 0, 3, _at_first_use("acls", "create_acls"), Operation.ALTER, Resource.CLUSTER),
+    KafkaApi(31, "DeleteAcls", 0, 3, _at_first_use("acls", "delete_acls"), Operation.ALTER, Resource.CLUSTER),
+    KafkaApi(
+        32, "DescribeConfigs", 0, 4, _at_first_use("describe_configs"), Operation.DESCRIBE, Resource.TOPIC
+    ),
+    KafkaApi(33, "AlterConfigs", 0, 2, _at_first_use("alter_configs"), Operation.ALTER, Resource.TOPIC),
     KafkaApi(
         35,
         "DescribeLogDirs",
         0,
         4,
-        describe_log_dirs.describe_log_dirs,
+        _at_first_use("describe_log_dirs"),
         Operation.DESCRIBE,
         Resource.CLUSTER,
     ),
-    KafkaApi(36, "SaslAuthenticate", 0, 2, sasl.sasl_authenticate, Operation.CONNECT, Resource.CLUSTER),
     KafkaApi(
-        37, "CreatePartitions", 0, 3, create_partitions.create_partitions, Operation.ALTER, Resource.TOPIC
+        36,
+        "SaslAuthenticate",
+        0,
+        2,
+        _at_first_use("sasl", "sasl_authenticate"),
+        Operation.CONNECT,
+        Resource.CLUSTER,
     ),
-    KafkaApi(43, "ElectLeaders", 0, 2, elect_leaders.elect_leaders, Operation.ALTER, Resource.CLUSTER),
+    KafkaApi(
+        37, "CreatePartitions", 0, 3, _at_first_use("create_partitions"), Operation.ALTER, Resource.TOPIC
+    ),
+    KafkaApi(43, "ElectLeaders", 0, 2, _at_first_use("elect_leaders"), Operation.ALTER, Resource.CLUSTER),
     KafkaApi(
         44,
         "IncrementalAlterConfigs",
         0,
         1,
-        incremental_alter_configs.incremental_alter_configs,
+        _at_first_use("incremental_alter_configs"),
         Operation.ALTER,
         Resource.TOPIC,
     ),
@@ -113,7 +124,7 @@ _ROWS: Final = (
         "AlterPartitionReassignments",
         0,
         1,
-        alter_partition_reassignments.alter_partition_reassignments,
+        _at_first_use("alter_partition_reassignments"),
         Operation.ALTER,
         Resource.CLUSTER,
     ),
@@ -122,7 +133,7 @@ _ROWS: Final = (
         "ListPartitionReassignments",
         0,
         0,
-        list_partition_reassignments.list_partition_reassignments,
+        _at_first_use("list_partition_reassignments"),
         Operation.DESCRIBE,
         Resource.CLUSTER,
     ),
@@ -131,7 +142,7 @@ _ROWS: Final = (
         "DescribeClientQuotas",
         0,
         1,
-        describe_client_quotas.describe_client_quotas,
+        _at_first_use("describe_client_quotas"),
         Operation.DESCRIBE,
         Resource.CLUSTER,
     ),
@@ -140,7 +151,7 @@ _ROWS: Final = (
         "DescribeUserScramCredentials",
         0,
         0,
-        describe_user_scram_credentials.describe_user_scram_credentials,
+        _at_first_use("describe_user_scram_credentials"),
         Operation.DESCRIBE,
         Resource.CLUSTER,
     ),
@@ -149,7 +160,7 @@ _ROWS: Final = (
         "DescribeCluster",
         0,
         2,
-        describe_cluster.describe_cluster,
+        _at_first_use("describe_cluster"),
         Operation.DESCRIBE,
         Resource.CLUSTER,
     ),
@@ -158,7 +169,7 @@ _ROWS: Final = (
         "DescribeProducers",
         0,
         0,
-        describe_producers.describe_producers,
+        _at_first_use("describe_producers"),
         Operation.READ,
         Resource.TOPIC,
     ),
@@ -167,7 +178,7 @@ _ROWS: Final = (
         "DescribeTopicPartitions",
         0,
         0,
-        describe_topic_partitions.describe_topic_partitions,
+        _at_first_use("describe_topic_partitions"),
         Operation.DESCRIBE,
         Resource.TOPIC,
     ),

@@ -54,7 +54,7 @@ class UnknownRequest(WireError):
     reason: ClassVar[str] = "unknown_request"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class KafkaApi:
     """The handler of one api key, its versions, and the checks before it."""
 
@@ -66,7 +66,8 @@ class KafkaApi:
     """The versions that the broker serves, without gaps."""
     handle: "Callable[[KafkaCall, memoryview], None]"
     """Takes the call and the request's body, which is valid during the handler's call; a record batch in it
-    until the tick's end. Raises WireError when the connection has to be closed."""
+    until the tick's end. Raises WireError when the connection has to be closed. The first request may
+    replace it."""
     operation: Operation
     resource: Resource
     """The operation and the resource that the gate checks before the handler is called."""

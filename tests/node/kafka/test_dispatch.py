@@ -1,9 +1,13 @@
 """The table of Kafka's requests: what is served, and thereby advertised."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 from tank_node.kafka.dispatch import APIS
 from tank_protos.generated.kafka.by_id import REQUESTS
+from tests.support.nodes.bench_node import BenchNode
+from tests.support.nodes.kafka_line import KafkaLine
 
 SERVED = {
     0: "Produce",
@@ -53,3 +57,22 @@ def test_the_page_on_compatibility_has_this_table() -> None:
     page = (Path(__file__).parents[3] / "docs/kafka-compatibility.md").read_text()
     rows = [f"| {key} | {api.name} | {api.lowest}-{api.highest} |" for key, api in APIS.items()]
     assert "\n".join(rows) in page
+
+
+def test_the_first_request_finds_its_handler(tmp_path: Path) -> None:
+    """Handlers are imported by name: each must be there, and be the one of its request."""
+    with BenchNode(tmp_path / "data") as node:
+        for key, api in APIS.items():
+            KafkaLine(node).send(REQUESTS[key](), api.highest)
+            assert api.handle.__name__.replace("_", "") == api.name.lower()
+
+
+def test_handlers_that_no_client_asked_for_are_not_imported() -> None:
+    """All of them, with their messages, take 5 MB; a broker may have few clients of Kafka's."""
+    program = (
+        "import sys, tank_node.kafka.dispatch;"
+        "print(*(name for name in sys.modules if name.startswith('tank_protos.generated.kafka.')))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    imported = {name.rpartition(".")[2] for name in done.stdout.split()}
+    assert imported <= {"headers", "request_header"}
