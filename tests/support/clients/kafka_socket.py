@@ -43,10 +43,15 @@ class KafkaSocket:
     def ask(self, request: Message, answer: type[M], version: int) -> M:
         """Sends a request and returns the next answer, which must be to it."""
         asked = self.send(request, version)
+        correlation_id, response = self.receive_as(answer, version)
+        assert correlation_id == asked
+        return response
+
+    def receive_as(self, answer: type[M], version: int) -> tuple[int, M]:
+        """The next answer, and its correlation id."""
         answered = memoryview(self.receive())
         header, at = ResponseHeader.read(answered, 0, response_header_version(answer.ID, version))
-        assert header.correlation_id == asked
-        return answer.decode(answered[at:], version)
+        return header.correlation_id, answer.decode(answered[at:], version)
 
     def is_closed_by_the_broker(self) -> bool:
         """Whether the broker closes the connection without another byte."""
