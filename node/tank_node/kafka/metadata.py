@@ -34,6 +34,13 @@ _FIRST: Final = 0
 clients look each replica up in the list of brokers."""
 _BY_ID_SINCE: Final = 12
 """The first version in which topics may be asked for by id."""
+_LONG_NULL: Final = bytes(4)
+"""The length of "all topics" as librdkafka writes it from 2.3 on: the four bytes that it keeps free for a
+length, where the one byte of a null list belongs. Kafka's brokers read the first of them as that byte, take
+the others for the flags, and never look at what is left at the end."""
+_LONG_NULL_BYTES: Final = {9: 8, 10: 8, 11: 7, 12: 7, 13: 7}
+"""The bytes of such a request by version: four, its flags, and no tagged fields. In the right form none has
+as many and begins with four zeros."""
 _NONE: Final = int(KafkaError.NONE)
 _NO_LEADER: Final = int(KafkaError.LEADER_NOT_AVAILABLE)
 
@@ -42,6 +49,7 @@ def metadata(call: "KafkaCall", body: memoryview) -> None:
     """Answers with all brokers, and with the topics that are asked for."""
     session = call.session
     broker = session.broker
+    body = _with_short_null(body, call.version)
     asked = MetadataAsked(call.version, session.is_outside, bytes(body))
     kept = shared_by(broker).metadata_answers.find(broker.link.view.index, asked)
     if kept is not None:
@@ -51,6 +59,13 @@ def metadata(call: "KafkaCall", body: memoryview) -> None:
     answer = MetadataAnswer(call, request, asked)
     names = answer.missing_names() if request.allow_auto_topic_creation else []
     auto_creation.create(call, names, answer.send)
+
+
+def _with_short_null(body: memoryview, version: int) -> memoryview:
+    """Returns a request's body with the length of "all topics" in its one byte."""
+    if len(body) == _LONG_NULL_BYTES.get(version) and body[: len(_LONG_NULL)] == _LONG_NULL:
+        return body[len(_LONG_NULL) - 1 :]
+    return body
 
 
 class MetadataAnswer:

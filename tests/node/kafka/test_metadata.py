@@ -11,6 +11,7 @@ from tank_node.kafka.topic_ids import topic_uuid
 from tank_node.security.gate import Gate, Operation, Principal, Resource
 from tank_protos.generated.kafka import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from tank_protos.generated.kafka.metadata_response import MetadataResponsePartition, MetadataResponseTopic
+from tank_protos.wire.errors import WireError
 from tests.support.controllers.instant_controller import InstantController
 from tests.support.nodes.bench_node import BenchNode
 from tests.support.nodes.kafka_line import KafkaLine
@@ -116,6 +117,29 @@ def test_the_clusters_id_is_ours(node: BenchNode, version: int) -> None:
 
 
 # --- which topics ---
+
+
+@pytest.mark.parametrize("version", range(9, 14))
+def test_all_topics_may_be_asked_for_with_a_length_of_four_bytes(node: BenchNode, version: int) -> None:
+    """As librdkafka writes it, in `kcat -L` and in `AdminClient.list_topics` of confluent-kafka."""
+    node.controller.add("one")
+    node.controller.add("two")
+    line = KafkaLine(node)
+    frame = line.frame(MetadataRequest(None, True), version)
+    flags = 3 if version < 11 else 2
+    body_at = len(frame) - 1 - flags - 1
+    stretched = frame[4:body_at] + bytes(4) + frame[body_at + 1 :]
+    line.feed(len(stretched).to_bytes(4, "big") + stretched)
+    (answered,) = line.frames()
+    _, response = line.read(answered, MetadataResponse, version)
+    assert names(response) == {"one", "two"}
+
+
+def test_other_bytes_behind_a_question_close_the_connection(node: BenchNode) -> None:
+    line = KafkaLine(node)
+    frame = line.frame(asked("one"), 12)[4:] + bytes(3)
+    with pytest.raises(WireError):
+        line.feed(len(frame).to_bytes(4, "big") + frame)
 
 
 @pytest.mark.parametrize("version", range(1, 14))
