@@ -51,7 +51,7 @@ MODULES = (
     *("kafka.fetch", "kafka.fetch_answer", "kafka.fetch_context", "kafka.fetch_read", "kafka.fetch_sessions"),
     *("kafka.bundle_converter", "kafka.partition_read", "kafka.shared_state"),
     "kafka.delete_records",
-    *("kafka.produce", "kafka.produce_answer", "kafka.produce_count", "kafka.produce_forms"),
+    *("kafka.produce", "kafka.produce_answer", "kafka.produce_forms"),
     "kafka.produced_records",
     *("partition.acks", "partition.follower", "partition.follower_reads", "partition.leader"),
     *(

@@ -43,6 +43,10 @@ SEARCHED_PARTITIONS = 64
 """How many messages the searches of one request for times decode, and how many partitions they look into,
 before others get their turn: some 20 ms."""
 
+LOOKED_UP_PARTITIONS = 4_096
+"""How many ends of partitions one request of a Kafka client looks up before others get their turn: some 20
+ms."""
+
 DESCRIBED_PRODUCERS = 100_000
 """The most producers in one answer to a Kafka client, as many as one partition remembers: some 4 MB. A
 request could name any number of partitions."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from tank_node.kafka.errors import KafkaError, of_refusal, outcome_of
 from tank_node.kafka.led import led_by_us, record_epoch, replica_of
 from tank_node.kafka.settling import KafkaPause, when_settled
-from tank_node.limits import SEARCHED_MESSAGES, SEARCHED_PARTITIONS
+from tank_node.limits import LOOKED_UP_PARTITIONS, SEARCHED_MESSAGES, SEARCHED_PARTITIONS
 from tank_node.log.log import LogState
 from tank_node.log.time_search import TimeSearch
 from tank_node.metrics import OK
@@ -74,7 +74,7 @@ class _Search:
         """The partitions without a result so far."""
         self._outcome = OK
         self._room = 0
-        """The messages that may be decoded in this tick."""
+        """The messages that may be decoded in this tick; other work counts as some."""
 
     def unsettled(self) -> list[Partition]:
         """The partitions whose ends the answer needs."""
@@ -90,6 +90,7 @@ class _Search:
         """Answers with what is known now: at once, or after several ticks when the searches take long."""
         self._room = SEARCHED_MESSAGES
         for topic, asked in self._todo:
+            self._room -= SEARCHED_MESSAGES // LOOKED_UP_PARTITIONS
             result = self._result(topic.name, asked)
             topic.partitions.append(result)
             if result.error_code:
@@ -133,6 +134,7 @@ class _Search:
                 if self._call.version == _LIST:
                     now_ms = self._call.session.broker.tick.now_ms
                     most = max(asked.max_num_offsets, 0)
+                    self._room -= len(partition.log.segments.list)
                     result.old_style_offsets = _listed(partition, asked.timestamp, now_ms)[:most]
                 else:
                     self._fill(result, partition, asked.timestamp)

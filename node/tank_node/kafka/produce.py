@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 from tank_node.broker.broker import Topic
 from tank_node.kafka.errors import KafkaError, of_fault, of_refusal
 from tank_node.kafka.produce_answer import ProduceAnswer
-from tank_node.kafka.produce_count import LEAST_BATCH_BYTES, count_batches
 from tank_node.kafka.produce_forms import learn
 from tank_node.kafka.produced_records import InTransaction, checked_batch
 from tank_node.kafka.topic_ids import topic_by_uuid
@@ -23,7 +22,6 @@ from tank_protos.generated.kafka.produce_request import (
 )
 from tank_protos.generated.kafka.produce_response import TopicProduceResponse
 from tank_protos.kafka.errors import InvalidRecords
-from tank_protos.wire.errors import OutOfRange
 
 if TYPE_CHECKING:
     from tank_node.kafka.session import KafkaCall
@@ -37,9 +35,6 @@ _IDS_SINCE: Final = 13
 def produce(call: "KafkaCall", body: memoryview) -> None:
     """Appends each batch, with its own result. Raises NoAnswer."""
     session = call.session
-    most = session.limits.produce_entries
-    if len(body) > most * LEAST_BATCH_BYTES and count_batches(body, call.version, most) > most:
-        raise OutOfRange(f"a request of more than {most} batches")
     request = ProduceRequest.decode(body, call.version)
     reply = ProduceAnswer(call, is_silent=request.acks == 0)
     # Without a time to wait, a batch that isn't complete at once is not in time.

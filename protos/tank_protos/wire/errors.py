@@ -37,6 +37,12 @@ class OutOfRange(WireError):
     reason = "out_of_range"
 
 
+class TooManyEntries(WireError):
+    """A request whose lists have too many elements together."""
+
+    reason = "too_many_entries"
+
+
 class InvalidBundle(WireError):
     """A bundle whose header, counts, numbers or compression are wrong."""
 

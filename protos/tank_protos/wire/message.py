@@ -3,11 +3,17 @@
 import math
 from collections.abc import Sized
 from dataclasses import fields, is_dataclass
-from typing import ClassVar, Literal, Protocol, Self
+from typing import ClassVar, Final, Literal, Protocol, Self
 
 from tank_protos.wire import varint
 from tank_protos.wire.buffer import Buffer
-from tank_protos.wire.errors import OutOfRange, Truncated, UnsupportedVersion, WireError
+from tank_protos.wire.errors import OutOfRange, TooManyEntries, Truncated, UnsupportedVersion, WireError
+
+MOST_ENTRIES: Final = 65_536
+"""The most elements of all lists in one request of a Kafka client: topics, partitions, names and numbers. An
+empty topic has three bytes on the wire, and its object with its answer 150 to 300: a request of 2 MiB could
+take 200 MB, and the event loop for seconds. Clients name the partitions of one broker, which are
+thousands."""
 
 
 class Message(Protocol):
@@ -128,3 +134,8 @@ def wrong_length(message: str, name: str, length: int, most: int | None = None) 
     if most is not None and length > most:
         return OutOfRange(f"{name} has a length of {length}; the field holds at most {most}")
     return Truncated(f"{message} ends in {name}")
+
+
+def too_many_entries(message: str) -> TooManyEntries:
+    """Makes the error for a request whose lists have more than MOST_ENTRIES elements together."""
+    return TooManyEntries(f"{message} has more than {MOST_ENTRIES} topics, partitions and other entries")

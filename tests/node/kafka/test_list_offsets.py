@@ -190,6 +190,22 @@ def test_long_searches_let_others_have_their_turn(node: BenchNode, monkeypatch: 
     ]
 
 
+@pytest.mark.parametrize(("version", "time_ms"), [(0, LATEST), (0, 0), (NEWEST, LATEST), (NEWEST, EARLIEST)])
+def test_many_plain_look_ups_let_others_have_their_turn(
+    node: BenchNode, monkeypatch: pytest.MonkeyPatch, version: int, time_ms: int
+) -> None:
+    monkeypatch.setattr(list_offsets, "LOOKED_UP_PARTITIONS", 2)
+    line = KafkaLine(node)
+    topics = [ListOffsetsTopic("a", [ListOffsetsPartition(number, -1, time_ms) for number in range(5)])]
+    line.send(ListOffsetsRequest(-1, topics=topics), version)
+    for _ in range(2):
+        assert line.frames() == []
+        node.pass_ms(2)
+    (frame,) = line.frames()
+    _, answer = line.read(frame, ListOffsetsResponse, version)
+    assert [result.error_code for result in answer.topics[0].partitions] == [0, 0, 3, 3, 3]
+
+
 def test_a_client_that_leaves_ends_its_search(node: BenchNode, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(list_offsets, "SEARCHED_MESSAGES", 1)
     write(node, 100, 200)

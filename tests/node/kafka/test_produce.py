@@ -8,17 +8,11 @@ import pytest
 
 from tank_node.cluster.view import BrokerView, ChangeKind, PartitionView, TopicView
 from tank_node.kafka.produce_answer import NoAnswer
-from tank_node.limits import Limits
 from tank_node.log.log import PartitionLog
-from tank_protos.generated.kafka import ProduceRequest, ProduceResponse
-from tank_protos.generated.kafka.produce_request import (
-    PartitionProduceData,
-    TopicProduceData,
-    TopicProduceDataCollection,
-)
+from tank_protos.generated.kafka import ProduceResponse
 from tank_protos.kafka.codecs import KafkaCodec
 from tank_protos.kafka.record_batch import ProducerFields
-from tank_protos.wire.errors import OutOfRange, WireError
+from tank_protos.wire.errors import WireError
 from tests.support.clients.kafka_producer import NEWEST, Producer, batch_of, records_for, set_of
 from tests.support.nodes.bench_node import BenchNode
 from tests.support.storage.logs import read_all
@@ -194,34 +188,6 @@ def test_a_run_of_requests_in_one_receive_is_stored_in_order(node: BenchNode) ->
     line.feed(b"".join(frames))
     assert line.correlation_ids() == list(range(1, 51))
     assert stored(node) == [b"%d" % i for i in range(50)]
-
-
-@pytest.mark.parametrize("version", [0, 3, 9, NEWEST])
-def test_a_request_of_too_many_batches_is_refused_before_it_is_decoded(tmp_path: Path, version: int) -> None:
-    with BenchNode(tmp_path / "data", Limits(produce_entries=100)) as node:
-        node.controller.add("a", flush="replicated")
-        line = Producer(node, version)
-        line.send(line.request(*[(0, None)] * 100), version)
-        assert len(line.frames()) == 1
-        with pytest.raises(OutOfRange):
-            line.send(line.request(*[(0, None)] * 101), version)
-
-
-def test_batches_are_counted_behind_names_ids_records_and_tags(tmp_path: Path) -> None:
-    with BenchNode(tmp_path / "data", Limits(produce_entries=5)) as node:
-        node.controller.add("a", 9, flush="replicated")
-        for version in EVERY:
-            line = Producer(node, version)
-            entries = [PartitionProduceData(0, records_for(version, b"x" * 300)), PartitionProduceData(1)]
-            topics = [TopicProduceData("a" if version < 13 else "", bytes(16), entries) for _ in range(3)]
-            request = ProduceRequest(
-                "tx" if version >= 3 else None, 1, 1000, TopicProduceDataCollection(topics[:2])
-            )
-            line.send(request, version)
-            assert len(line.frames()) == 1
-            request.topic_data = TopicProduceDataCollection(topics)
-            with pytest.raises(OutOfRange):
-                line.send(request, version)
 
 
 @pytest.mark.parametrize("version", EVERY)

@@ -12,7 +12,14 @@ from typing import ClassVar, Self
 from tank_protos.wire.buffer import Buffer
 from tank_protos.wire.errors import TrailingBytes, Truncated, UnsupportedVersion
 from tank_protos.wire.keyed import KeyedList
-from tank_protos.wire.message import no_place, unencodable, wrong_length, wrong_size
+from tank_protos.wire.message import (
+    MOST_ENTRIES,
+    no_place,
+    too_many_entries,
+    unencodable,
+    wrong_length,
+    wrong_size,
+)
 from tank_protos.wire.tagged import UnknownTag, read_unknown, write_tags
 from tank_protos.wire.varint import encode as encode_varint
 from tank_protos.wire.varint import read as read_varint
@@ -152,6 +159,7 @@ class AddPartitionsToTxnRequest:
     def _read_v0(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
         """Reads versions 0-2."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             (v3_and_below_transactional_id_length,) = _read_h(payload, at)
@@ -175,6 +183,9 @@ class AddPartitionsToTxnRequest:
                     "AddPartitionsToTxnRequest.V3AndBelowTopics",
                     v3_and_below_topics_count,
                 )
+            room -= v3_and_below_topics_count
+            if room < 0:
+                raise too_many_entries("AddPartitionsToTxnRequest")
             v3_and_below_topics: list[AddPartitionsToTxnTopic] = []
             while v3_and_below_topics_count:
                 v3_and_below_topics_count -= 1
@@ -200,6 +211,9 @@ class AddPartitionsToTxnRequest:
                         "AddPartitionsToTxnTopic.Partitions",
                         add_partitions_to_txn_topic_partitions_count,
                     )
+                room -= add_partitions_to_txn_topic_partitions_count
+                if room < 0:
+                    raise too_many_entries("AddPartitionsToTxnRequest")
                 add_partitions_to_txn_topic_partitions = list(
                     unpack_from(f">{add_partitions_to_txn_topic_partitions_count}i", payload, at)
                 )
@@ -258,6 +272,7 @@ class AddPartitionsToTxnRequest:
     def _read_v3(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 3."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             v3_and_below_transactional_id_length = payload[at]
@@ -287,6 +302,9 @@ class AddPartitionsToTxnRequest:
                     "AddPartitionsToTxnRequest.V3AndBelowTopics",
                     v3_and_below_topics_count,
                 )
+            room -= v3_and_below_topics_count
+            if room < 0:
+                raise too_many_entries("AddPartitionsToTxnRequest")
             v3_and_below_topics: list[AddPartitionsToTxnTopic] = []
             while v3_and_below_topics_count:
                 v3_and_below_topics_count -= 1
@@ -318,6 +336,9 @@ class AddPartitionsToTxnRequest:
                         "AddPartitionsToTxnTopic.Partitions",
                         add_partitions_to_txn_topic_partitions_count,
                     )
+                room -= add_partitions_to_txn_topic_partitions_count
+                if room < 0:
+                    raise too_many_entries("AddPartitionsToTxnRequest")
                 add_partitions_to_txn_topic_partitions = list(
                     unpack_from(f">{add_partitions_to_txn_topic_partitions_count}i", payload, at)
                 )
@@ -419,6 +440,7 @@ class AddPartitionsToTxnRequest:
     def _read_v4(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 4-5."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             transactions_count = payload[at]
@@ -430,6 +452,9 @@ class AddPartitionsToTxnRequest:
                 raise wrong_length(
                     "AddPartitionsToTxnRequest", "AddPartitionsToTxnRequest.Transactions", transactions_count
                 )
+            room -= transactions_count
+            if room < 0:
+                raise too_many_entries("AddPartitionsToTxnRequest")
             transactions: list[AddPartitionsToTxnTransaction] = []
             while transactions_count:
                 transactions_count -= 1
@@ -467,6 +492,9 @@ class AddPartitionsToTxnRequest:
                         "AddPartitionsToTxnTransaction.Topics",
                         add_partitions_to_txn_transaction_topics_count,
                     )
+                room -= add_partitions_to_txn_transaction_topics_count
+                if room < 0:
+                    raise too_many_entries("AddPartitionsToTxnRequest")
                 add_partitions_to_txn_transaction_topics: list[AddPartitionsToTxnTopic] = []
                 while add_partitions_to_txn_transaction_topics_count:
                     add_partitions_to_txn_transaction_topics_count -= 1
@@ -498,6 +526,9 @@ class AddPartitionsToTxnRequest:
                             "AddPartitionsToTxnTopic.Partitions",
                             add_partitions_to_txn_topic_partitions_count,
                         )
+                    room -= add_partitions_to_txn_topic_partitions_count
+                    if room < 0:
+                        raise too_many_entries("AddPartitionsToTxnRequest")
                     add_partitions_to_txn_topic_partitions = list(
                         unpack_from(f">{add_partitions_to_txn_topic_partitions_count}i", payload, at)
                     )

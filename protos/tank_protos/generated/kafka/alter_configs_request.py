@@ -12,7 +12,14 @@ from typing import ClassVar, Self
 from tank_protos.wire.buffer import Buffer
 from tank_protos.wire.errors import TrailingBytes, Truncated, UnsupportedVersion
 from tank_protos.wire.keyed import KeyedList
-from tank_protos.wire.message import no_place, unencodable, wrong_length, wrong_size
+from tank_protos.wire.message import (
+    MOST_ENTRIES,
+    no_place,
+    too_many_entries,
+    unencodable,
+    wrong_length,
+    wrong_size,
+)
 from tank_protos.wire.tagged import UnknownTag, read_unknown, write_tags
 from tank_protos.wire.varint import encode as encode_varint
 from tank_protos.wire.varint import read as read_varint
@@ -129,12 +136,16 @@ class AlterConfigsRequest:
     def _read_v0(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
         """Reads versions 0-1."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             (resources_count,) = _read_i(payload, at)
             at += 4
             if not 0 <= resources_count * 7 <= size - at:
                 raise wrong_length("AlterConfigsRequest", "AlterConfigsRequest.Resources", resources_count)
+            room -= resources_count
+            if room < 0:
+                raise too_many_entries("AlterConfigsRequest")
             resources: list[AlterConfigsResource] = []
             while resources_count:
                 resources_count -= 1
@@ -161,6 +172,9 @@ class AlterConfigsRequest:
                         "AlterConfigsResource.Configs",
                         alter_configs_resource_configs_count,
                     )
+                room -= alter_configs_resource_configs_count
+                if room < 0:
+                    raise too_many_entries("AlterConfigsRequest")
                 alter_configs_resource_configs: list[AlterableConfig] = []
                 while alter_configs_resource_configs_count:
                     alter_configs_resource_configs_count -= 1
@@ -241,6 +255,7 @@ class AlterConfigsRequest:
     def _read_v2(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 2."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             resources_count = payload[at]
@@ -250,6 +265,9 @@ class AlterConfigsRequest:
             resources_count -= 1
             if not 0 <= resources_count * 4 <= size - at:
                 raise wrong_length("AlterConfigsRequest", "AlterConfigsRequest.Resources", resources_count)
+            room -= resources_count
+            if room < 0:
+                raise too_many_entries("AlterConfigsRequest")
             resources: list[AlterConfigsResource] = []
             while resources_count:
                 resources_count -= 1
@@ -282,6 +300,9 @@ class AlterConfigsRequest:
                         "AlterConfigsResource.Configs",
                         alter_configs_resource_configs_count,
                     )
+                room -= alter_configs_resource_configs_count
+                if room < 0:
+                    raise too_many_entries("AlterConfigsRequest")
                 alter_configs_resource_configs: list[AlterableConfig] = []
                 while alter_configs_resource_configs_count:
                     alter_configs_resource_configs_count -= 1

@@ -10,7 +10,14 @@ from typing import ClassVar, Self
 
 from tank_protos.wire.buffer import Buffer
 from tank_protos.wire.errors import TrailingBytes, Truncated, UnsupportedVersion
-from tank_protos.wire.message import no_place, unencodable, wrong_length, wrong_size
+from tank_protos.wire.message import (
+    MOST_ENTRIES,
+    no_place,
+    too_many_entries,
+    unencodable,
+    wrong_length,
+    wrong_size,
+)
 from tank_protos.wire.tagged import UnknownTag, read_unknown, write_tags
 from tank_protos.wire.varint import encode as encode_varint
 from tank_protos.wire.varint import read as read_varint
@@ -113,6 +120,7 @@ class AlterPartitionReassignmentsRequest:
     def _read_v0(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 0."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             timeout_ms, topics_count = _read_iB(payload, at)
@@ -126,6 +134,9 @@ class AlterPartitionReassignmentsRequest:
                     "AlterPartitionReassignmentsRequest.Topics",
                     topics_count,
                 )
+            room -= topics_count
+            if room < 0:
+                raise too_many_entries("AlterPartitionReassignmentsRequest")
             topics: list[ReassignableTopic] = []
             while topics_count:
                 topics_count -= 1
@@ -154,6 +165,9 @@ class AlterPartitionReassignmentsRequest:
                         "ReassignableTopic.Partitions",
                         reassignable_topic_partitions_count,
                     )
+                room -= reassignable_topic_partitions_count
+                if room < 0:
+                    raise too_many_entries("AlterPartitionReassignmentsRequest")
                 reassignable_topic_partitions: list[ReassignablePartition] = []
                 while reassignable_topic_partitions_count:
                     reassignable_topic_partitions_count -= 1
@@ -173,6 +187,9 @@ class AlterPartitionReassignmentsRequest:
                                 "ReassignablePartition.Replicas",
                                 reassignable_partition_replicas_count,
                             )
+                        room -= reassignable_partition_replicas_count
+                        if room < 0:
+                            raise too_many_entries("AlterPartitionReassignmentsRequest")
                         reassignable_partition_replicas = list(
                             unpack_from(f">{reassignable_partition_replicas_count}i", payload, at)
                         )
@@ -277,6 +294,7 @@ class AlterPartitionReassignmentsRequest:
     def _read_v1(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 1."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             timeout_ms, allow_replication_factor_change, topics_count = _read_iboolB(payload, at)
@@ -290,6 +308,9 @@ class AlterPartitionReassignmentsRequest:
                     "AlterPartitionReassignmentsRequest.Topics",
                     topics_count,
                 )
+            room -= topics_count
+            if room < 0:
+                raise too_many_entries("AlterPartitionReassignmentsRequest")
             topics: list[ReassignableTopic] = []
             while topics_count:
                 topics_count -= 1
@@ -318,6 +339,9 @@ class AlterPartitionReassignmentsRequest:
                         "ReassignableTopic.Partitions",
                         reassignable_topic_partitions_count,
                     )
+                room -= reassignable_topic_partitions_count
+                if room < 0:
+                    raise too_many_entries("AlterPartitionReassignmentsRequest")
                 reassignable_topic_partitions: list[ReassignablePartition] = []
                 while reassignable_topic_partitions_count:
                     reassignable_topic_partitions_count -= 1
@@ -337,6 +361,9 @@ class AlterPartitionReassignmentsRequest:
                                 "ReassignablePartition.Replicas",
                                 reassignable_partition_replicas_count,
                             )
+                        room -= reassignable_partition_replicas_count
+                        if room < 0:
+                            raise too_many_entries("AlterPartitionReassignmentsRequest")
                         reassignable_partition_replicas = list(
                             unpack_from(f">{reassignable_partition_replicas_count}i", payload, at)
                         )

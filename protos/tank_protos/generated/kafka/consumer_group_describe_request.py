@@ -10,7 +10,7 @@ from typing import ClassVar, Self
 
 from tank_protos.wire.buffer import Buffer
 from tank_protos.wire.errors import TrailingBytes, Truncated, UnsupportedVersion
-from tank_protos.wire.message import unencodable, wrong_length, wrong_size
+from tank_protos.wire.message import MOST_ENTRIES, too_many_entries, unencodable, wrong_length, wrong_size
 from tank_protos.wire.tagged import UnknownTag, read_unknown, write_tags
 from tank_protos.wire.varint import encode as encode_varint
 from tank_protos.wire.varint import read as read_varint
@@ -66,6 +66,7 @@ class ConsumerGroupDescribeRequest:
     def _read_v0(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 0-1."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             group_ids_count = payload[at]
@@ -77,6 +78,9 @@ class ConsumerGroupDescribeRequest:
                 raise wrong_length(
                     "ConsumerGroupDescribeRequest", "ConsumerGroupDescribeRequest.GroupIds", group_ids_count
                 )
+            room -= group_ids_count
+            if room < 0:
+                raise too_many_entries("ConsumerGroupDescribeRequest")
             group_ids: list[str] = []
             while group_ids_count:
                 group_ids_count -= 1

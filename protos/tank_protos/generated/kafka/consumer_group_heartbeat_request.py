@@ -10,7 +10,14 @@ from typing import ClassVar, Self
 
 from tank_protos.wire.buffer import Buffer
 from tank_protos.wire.errors import TrailingBytes, Truncated, UnsupportedVersion
-from tank_protos.wire.message import no_place, unencodable, wrong_length, wrong_size
+from tank_protos.wire.message import (
+    MOST_ENTRIES,
+    no_place,
+    too_many_entries,
+    unencodable,
+    wrong_length,
+    wrong_size,
+)
 from tank_protos.wire.tagged import UnknownTag, read_unknown, write_tags
 from tank_protos.wire.varint import encode as encode_varint
 from tank_protos.wire.varint import read as read_varint
@@ -115,6 +122,7 @@ class ConsumerGroupHeartbeatRequest:
     def _read_v0(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 0."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             group_id_length = payload[at]
@@ -190,6 +198,9 @@ class ConsumerGroupHeartbeatRequest:
                         "ConsumerGroupHeartbeatRequest.SubscribedTopicNames",
                         subscribed_topic_names_count,
                     )
+                room -= subscribed_topic_names_count
+                if room < 0:
+                    raise too_many_entries("ConsumerGroupHeartbeatRequest")
                 subscribed_topic_names = []
                 while subscribed_topic_names_count:
                     subscribed_topic_names_count -= 1
@@ -238,6 +249,9 @@ class ConsumerGroupHeartbeatRequest:
                         "ConsumerGroupHeartbeatRequest.TopicPartitions",
                         topic_partitions_count,
                     )
+                room -= topic_partitions_count
+                if room < 0:
+                    raise too_many_entries("ConsumerGroupHeartbeatRequest")
                 topic_partitions = []
                 while topic_partitions_count:
                     topic_partitions_count -= 1
@@ -253,6 +267,9 @@ class ConsumerGroupHeartbeatRequest:
                             "TopicPartitions.Partitions",
                             topic_partitions_partitions_count,
                         )
+                    room -= topic_partitions_partitions_count
+                    if room < 0:
+                        raise too_many_entries("ConsumerGroupHeartbeatRequest")
                     topic_partitions_partitions = list(
                         unpack_from(f">{topic_partitions_partitions_count}i", payload, at)
                     )
@@ -417,6 +434,7 @@ class ConsumerGroupHeartbeatRequest:
     def _read_v1(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 1."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             group_id_length = payload[at]
@@ -492,6 +510,9 @@ class ConsumerGroupHeartbeatRequest:
                         "ConsumerGroupHeartbeatRequest.SubscribedTopicNames",
                         subscribed_topic_names_count,
                     )
+                room -= subscribed_topic_names_count
+                if room < 0:
+                    raise too_many_entries("ConsumerGroupHeartbeatRequest")
                 subscribed_topic_names = []
                 while subscribed_topic_names_count:
                     subscribed_topic_names_count -= 1
@@ -556,6 +577,9 @@ class ConsumerGroupHeartbeatRequest:
                         "ConsumerGroupHeartbeatRequest.TopicPartitions",
                         topic_partitions_count,
                     )
+                room -= topic_partitions_count
+                if room < 0:
+                    raise too_many_entries("ConsumerGroupHeartbeatRequest")
                 topic_partitions = []
                 while topic_partitions_count:
                     topic_partitions_count -= 1
@@ -571,6 +595,9 @@ class ConsumerGroupHeartbeatRequest:
                             "TopicPartitions.Partitions",
                             topic_partitions_partitions_count,
                         )
+                    room -= topic_partitions_partitions_count
+                    if room < 0:
+                        raise too_many_entries("ConsumerGroupHeartbeatRequest")
                     topic_partitions_partitions = list(
                         unpack_from(f">{topic_partitions_partitions_count}i", payload, at)
                     )

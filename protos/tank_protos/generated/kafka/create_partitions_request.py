@@ -12,7 +12,14 @@ from typing import ClassVar, Self
 from tank_protos.wire.buffer import Buffer
 from tank_protos.wire.errors import TrailingBytes, Truncated, UnsupportedVersion
 from tank_protos.wire.keyed import KeyedList
-from tank_protos.wire.message import no_place, unencodable, wrong_length, wrong_size
+from tank_protos.wire.message import (
+    MOST_ENTRIES,
+    no_place,
+    too_many_entries,
+    unencodable,
+    wrong_length,
+    wrong_size,
+)
 from tank_protos.wire.tagged import UnknownTag, read_unknown, write_tags
 from tank_protos.wire.varint import encode as encode_varint
 from tank_protos.wire.varint import read as read_varint
@@ -123,12 +130,16 @@ class CreatePartitionsRequest:
     def _read_v0(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
         """Reads versions 0-1."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             (topics_count,) = _read_i(payload, at)
             at += 4
             if not 0 <= topics_count * 10 <= size - at:
                 raise wrong_length("CreatePartitionsRequest", "CreatePartitionsRequest.Topics", topics_count)
+            room -= topics_count
+            if room < 0:
+                raise too_many_entries("CreatePartitionsRequest")
             topics: list[CreatePartitionsTopic] = []
             while topics_count:
                 topics_count -= 1
@@ -155,6 +166,9 @@ class CreatePartitionsRequest:
                             "CreatePartitionsTopic.Assignments",
                             create_partitions_topic_assignments_count,
                         )
+                    room -= create_partitions_topic_assignments_count
+                    if room < 0:
+                        raise too_many_entries("CreatePartitionsRequest")
                     create_partitions_topic_assignments = []
                     while create_partitions_topic_assignments_count:
                         create_partitions_topic_assignments_count -= 1
@@ -167,6 +181,9 @@ class CreatePartitionsRequest:
                                 "CreatePartitionsAssignment.BrokerIds",
                                 create_partitions_assignment_broker_ids_count,
                             )
+                        room -= create_partitions_assignment_broker_ids_count
+                        if room < 0:
+                            raise too_many_entries("CreatePartitionsRequest")
                         create_partitions_assignment_broker_ids = list(
                             unpack_from(f">{create_partitions_assignment_broker_ids_count}i", payload, at)
                         )
@@ -226,6 +243,7 @@ class CreatePartitionsRequest:
     def _read_v2(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 2-3."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             topics_count = payload[at]
@@ -235,6 +253,9 @@ class CreatePartitionsRequest:
             topics_count -= 1
             if not 0 <= topics_count * 7 <= size - at:
                 raise wrong_length("CreatePartitionsRequest", "CreatePartitionsRequest.Topics", topics_count)
+            room -= topics_count
+            if room < 0:
+                raise too_many_entries("CreatePartitionsRequest")
             topics: list[CreatePartitionsTopic] = []
             while topics_count:
                 topics_count -= 1
@@ -267,6 +288,9 @@ class CreatePartitionsRequest:
                             "CreatePartitionsTopic.Assignments",
                             create_partitions_topic_assignments_count,
                         )
+                    room -= create_partitions_topic_assignments_count
+                    if room < 0:
+                        raise too_many_entries("CreatePartitionsRequest")
                     create_partitions_topic_assignments = []
                     while create_partitions_topic_assignments_count:
                         create_partitions_topic_assignments_count -= 1
@@ -282,6 +306,9 @@ class CreatePartitionsRequest:
                                 "CreatePartitionsAssignment.BrokerIds",
                                 create_partitions_assignment_broker_ids_count,
                             )
+                        room -= create_partitions_assignment_broker_ids_count
+                        if room < 0:
+                            raise too_many_entries("CreatePartitionsRequest")
                         create_partitions_assignment_broker_ids = list(
                             unpack_from(f">{create_partitions_assignment_broker_ids_count}i", payload, at)
                         )

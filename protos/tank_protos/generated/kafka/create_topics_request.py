@@ -12,7 +12,14 @@ from typing import ClassVar, Self
 from tank_protos.wire.buffer import Buffer
 from tank_protos.wire.errors import TrailingBytes, Truncated, UnsupportedVersion
 from tank_protos.wire.keyed import KeyedList
-from tank_protos.wire.message import no_place, unencodable, wrong_length, wrong_size
+from tank_protos.wire.message import (
+    MOST_ENTRIES,
+    no_place,
+    too_many_entries,
+    unencodable,
+    wrong_length,
+    wrong_size,
+)
 from tank_protos.wire.tagged import UnknownTag, read_unknown, write_tags
 from tank_protos.wire.varint import encode as encode_varint
 from tank_protos.wire.varint import read as read_varint
@@ -171,12 +178,16 @@ class CreateTopicsRequest:
     def _read_v0(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
         """Reads versions 0."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             (topics_count,) = _read_i(payload, at)
             at += 4
             if not 0 <= topics_count * 16 <= size - at:
                 raise wrong_length("CreateTopicsRequest", "CreateTopicsRequest.Topics", topics_count)
+            room -= topics_count
+            if room < 0:
+                raise too_many_entries("CreateTopicsRequest")
             topics: list[CreatableTopic] = []
             while topics_count:
                 topics_count -= 1
@@ -199,6 +210,9 @@ class CreateTopicsRequest:
                     raise wrong_length(
                         "CreateTopicsRequest", "CreatableTopic.Assignments", creatable_topic_assignments_count
                     )
+                room -= creatable_topic_assignments_count
+                if room < 0:
+                    raise too_many_entries("CreateTopicsRequest")
                 creatable_topic_assignments: list[CreatableReplicaAssignment] = []
                 while creatable_topic_assignments_count:
                     creatable_topic_assignments_count -= 1
@@ -214,6 +228,9 @@ class CreateTopicsRequest:
                             "CreatableReplicaAssignment.BrokerIds",
                             creatable_replica_assignment_broker_ids_count,
                         )
+                    room -= creatable_replica_assignment_broker_ids_count
+                    if room < 0:
+                        raise too_many_entries("CreateTopicsRequest")
                     creatable_replica_assignment_broker_ids = list(
                         unpack_from(f">{creatable_replica_assignment_broker_ids_count}i", payload, at)
                     )
@@ -231,6 +248,9 @@ class CreateTopicsRequest:
                     raise wrong_length(
                         "CreateTopicsRequest", "CreatableTopic.Configs", creatable_topic_configs_count
                     )
+                room -= creatable_topic_configs_count
+                if room < 0:
+                    raise too_many_entries("CreateTopicsRequest")
                 creatable_topic_configs: list[CreatableTopicConfig] = []
                 while creatable_topic_configs_count:
                     creatable_topic_configs_count -= 1
@@ -337,12 +357,16 @@ class CreateTopicsRequest:
     def _read_v1(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
         """Reads versions 1-4."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             (topics_count,) = _read_i(payload, at)
             at += 4
             if not 0 <= topics_count * 16 <= size - at:
                 raise wrong_length("CreateTopicsRequest", "CreateTopicsRequest.Topics", topics_count)
+            room -= topics_count
+            if room < 0:
+                raise too_many_entries("CreateTopicsRequest")
             topics: list[CreatableTopic] = []
             while topics_count:
                 topics_count -= 1
@@ -365,6 +389,9 @@ class CreateTopicsRequest:
                     raise wrong_length(
                         "CreateTopicsRequest", "CreatableTopic.Assignments", creatable_topic_assignments_count
                     )
+                room -= creatable_topic_assignments_count
+                if room < 0:
+                    raise too_many_entries("CreateTopicsRequest")
                 creatable_topic_assignments: list[CreatableReplicaAssignment] = []
                 while creatable_topic_assignments_count:
                     creatable_topic_assignments_count -= 1
@@ -380,6 +407,9 @@ class CreateTopicsRequest:
                             "CreatableReplicaAssignment.BrokerIds",
                             creatable_replica_assignment_broker_ids_count,
                         )
+                    room -= creatable_replica_assignment_broker_ids_count
+                    if room < 0:
+                        raise too_many_entries("CreateTopicsRequest")
                     creatable_replica_assignment_broker_ids = list(
                         unpack_from(f">{creatable_replica_assignment_broker_ids_count}i", payload, at)
                     )
@@ -397,6 +427,9 @@ class CreateTopicsRequest:
                     raise wrong_length(
                         "CreateTopicsRequest", "CreatableTopic.Configs", creatable_topic_configs_count
                     )
+                room -= creatable_topic_configs_count
+                if room < 0:
+                    raise too_many_entries("CreateTopicsRequest")
                 creatable_topic_configs: list[CreatableTopicConfig] = []
                 while creatable_topic_configs_count:
                     creatable_topic_configs_count -= 1
@@ -501,6 +534,7 @@ class CreateTopicsRequest:
     def _read_v5(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 5-7."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             topics_count = payload[at]
@@ -510,6 +544,9 @@ class CreateTopicsRequest:
             topics_count -= 1
             if not 0 <= topics_count * 10 <= size - at:
                 raise wrong_length("CreateTopicsRequest", "CreateTopicsRequest.Topics", topics_count)
+            room -= topics_count
+            if room < 0:
+                raise too_many_entries("CreateTopicsRequest")
             topics: list[CreatableTopic] = []
             while topics_count:
                 topics_count -= 1
@@ -537,6 +574,9 @@ class CreateTopicsRequest:
                     raise wrong_length(
                         "CreateTopicsRequest", "CreatableTopic.Assignments", creatable_topic_assignments_count
                     )
+                room -= creatable_topic_assignments_count
+                if room < 0:
+                    raise too_many_entries("CreateTopicsRequest")
                 creatable_topic_assignments: list[CreatableReplicaAssignment] = []
                 while creatable_topic_assignments_count:
                     creatable_topic_assignments_count -= 1
@@ -555,6 +595,9 @@ class CreateTopicsRequest:
                             "CreatableReplicaAssignment.BrokerIds",
                             creatable_replica_assignment_broker_ids_count,
                         )
+                    room -= creatable_replica_assignment_broker_ids_count
+                    if room < 0:
+                        raise too_many_entries("CreateTopicsRequest")
                     creatable_replica_assignment_broker_ids = list(
                         unpack_from(f">{creatable_replica_assignment_broker_ids_count}i", payload, at)
                     )
@@ -584,6 +627,9 @@ class CreateTopicsRequest:
                     raise wrong_length(
                         "CreateTopicsRequest", "CreatableTopic.Configs", creatable_topic_configs_count
                     )
+                room -= creatable_topic_configs_count
+                if room < 0:
+                    raise too_many_entries("CreateTopicsRequest")
                 creatable_topic_configs: list[CreatableTopicConfig] = []
                 while creatable_topic_configs_count:
                     creatable_topic_configs_count -= 1

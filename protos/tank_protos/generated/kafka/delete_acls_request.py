@@ -10,7 +10,14 @@ from typing import ClassVar, Self
 
 from tank_protos.wire.buffer import Buffer
 from tank_protos.wire.errors import TrailingBytes, Truncated, UnsupportedVersion
-from tank_protos.wire.message import no_place, unencodable, wrong_length, wrong_size
+from tank_protos.wire.message import (
+    MOST_ENTRIES,
+    no_place,
+    too_many_entries,
+    unencodable,
+    wrong_length,
+    wrong_size,
+)
 from tank_protos.wire.tagged import UnknownTag, read_unknown, write_tags
 from tank_protos.wire.varint import encode as encode_varint
 from tank_protos.wire.varint import read as read_varint
@@ -114,12 +121,16 @@ class DeleteAclsRequest:
     def _read_v0(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
         """Reads versions 0."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             (filters_count,) = _read_i(payload, at)
             at += 4
             if not 0 <= filters_count * 9 <= size - at:
                 raise wrong_length("DeleteAclsRequest", "DeleteAclsRequest.Filters", filters_count)
+            room -= filters_count
+            if room < 0:
+                raise too_many_entries("DeleteAclsRequest")
             filters: list[DeleteAclsFilter] = []
             while filters_count:
                 filters_count -= 1
@@ -239,12 +250,16 @@ class DeleteAclsRequest:
     def _read_v1(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
         """Reads versions 1."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             (filters_count,) = _read_i(payload, at)
             at += 4
             if not 0 <= filters_count * 10 <= size - at:
                 raise wrong_length("DeleteAclsRequest", "DeleteAclsRequest.Filters", filters_count)
+            room -= filters_count
+            if room < 0:
+                raise too_many_entries("DeleteAclsRequest")
             filters: list[DeleteAclsFilter] = []
             while filters_count:
                 filters_count -= 1
@@ -367,6 +382,7 @@ class DeleteAclsRequest:
     def _read_v2(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 2-3."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             filters_count = payload[at]
@@ -376,6 +392,9 @@ class DeleteAclsRequest:
             filters_count -= 1
             if not 0 <= filters_count * 8 <= size - at:
                 raise wrong_length("DeleteAclsRequest", "DeleteAclsRequest.Filters", filters_count)
+            room -= filters_count
+            if room < 0:
+                raise too_many_entries("DeleteAclsRequest")
             filters: list[DeleteAclsFilter] = []
             while filters_count:
                 filters_count -= 1

@@ -10,7 +10,14 @@ from typing import ClassVar, Self
 
 from tank_protos.wire.buffer import Buffer
 from tank_protos.wire.errors import TrailingBytes, Truncated, UnsupportedVersion
-from tank_protos.wire.message import no_place, unencodable, wrong_length, wrong_size
+from tank_protos.wire.message import (
+    MOST_ENTRIES,
+    no_place,
+    too_many_entries,
+    unencodable,
+    wrong_length,
+    wrong_size,
+)
 from tank_protos.wire.tagged import UnknownTag, read_unknown, write_tags
 from tank_protos.wire.varint import encode as encode_varint
 from tank_protos.wire.varint import read as read_varint
@@ -70,6 +77,7 @@ class DeleteGroupsRequest:
     def _read_v0(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
         """Reads versions 0-1."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             (groups_names_count,) = _read_i(payload, at)
@@ -78,6 +86,9 @@ class DeleteGroupsRequest:
                 raise wrong_length(
                     "DeleteGroupsRequest", "DeleteGroupsRequest.GroupsNames", groups_names_count
                 )
+            room -= groups_names_count
+            if room < 0:
+                raise too_many_entries("DeleteGroupsRequest")
             groups_names: list[str] = []
             while groups_names_count:
                 groups_names_count -= 1
@@ -116,6 +127,7 @@ class DeleteGroupsRequest:
     def _read_v2(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 2."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             groups_names_count = payload[at]
@@ -127,6 +139,9 @@ class DeleteGroupsRequest:
                 raise wrong_length(
                     "DeleteGroupsRequest", "DeleteGroupsRequest.GroupsNames", groups_names_count
                 )
+            room -= groups_names_count
+            if room < 0:
+                raise too_many_entries("DeleteGroupsRequest")
             groups_names: list[str] = []
             while groups_names_count:
                 groups_names_count -= 1

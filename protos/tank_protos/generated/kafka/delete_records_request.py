@@ -11,7 +11,14 @@ from typing import ClassVar, Self
 
 from tank_protos.wire.buffer import Buffer
 from tank_protos.wire.errors import TrailingBytes, Truncated, UnsupportedVersion
-from tank_protos.wire.message import no_place, unencodable, wrong_length, wrong_size
+from tank_protos.wire.message import (
+    MOST_ENTRIES,
+    no_place,
+    too_many_entries,
+    unencodable,
+    wrong_length,
+    wrong_size,
+)
 from tank_protos.wire.tagged import UnknownTag, read_unknown, write_tags
 from tank_protos.wire.varint import encode as encode_varint
 from tank_protos.wire.varint import read as read_varint
@@ -111,12 +118,16 @@ class DeleteRecordsRequest:
     def _read_v0(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
         """Reads versions 0-1."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             (topics_count,) = _read_i(payload, at)
             at += 4
             if not 0 <= topics_count * 6 <= size - at:
                 raise wrong_length("DeleteRecordsRequest", "DeleteRecordsRequest.Topics", topics_count)
+            room -= topics_count
+            if room < 0:
+                raise too_many_entries("DeleteRecordsRequest")
             topics: list[DeleteRecordsTopic] = []
             while topics_count:
                 topics_count -= 1
@@ -138,6 +149,9 @@ class DeleteRecordsRequest:
                         "DeleteRecordsTopic.Partitions",
                         delete_records_topic_partitions_count,
                     )
+                room -= delete_records_topic_partitions_count
+                if room < 0:
+                    raise too_many_entries("DeleteRecordsRequest")
                 delete_records_topic_partitions = list(
                     starmap(DeleteRecordsPartition, _each_iq(payload[at:end]))
                 )
@@ -183,6 +197,7 @@ class DeleteRecordsRequest:
     def _read_v2(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 2."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             topics_count = payload[at]
@@ -192,6 +207,9 @@ class DeleteRecordsRequest:
             topics_count -= 1
             if not 0 <= topics_count * 3 <= size - at:
                 raise wrong_length("DeleteRecordsRequest", "DeleteRecordsRequest.Topics", topics_count)
+            room -= topics_count
+            if room < 0:
+                raise too_many_entries("DeleteRecordsRequest")
             topics: list[DeleteRecordsTopic] = []
             while topics_count:
                 topics_count -= 1
@@ -220,6 +238,9 @@ class DeleteRecordsRequest:
                         "DeleteRecordsTopic.Partitions",
                         delete_records_topic_partitions_count,
                     )
+                room -= delete_records_topic_partitions_count
+                if room < 0:
+                    raise too_many_entries("DeleteRecordsRequest")
                 delete_records_topic_partitions: list[DeleteRecordsPartition] = []
                 while delete_records_topic_partitions_count:
                     delete_records_topic_partitions_count -= 1

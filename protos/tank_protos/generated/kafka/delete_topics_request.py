@@ -10,7 +10,14 @@ from typing import ClassVar, Self
 
 from tank_protos.wire.buffer import Buffer
 from tank_protos.wire.errors import TrailingBytes, Truncated, UnsupportedVersion
-from tank_protos.wire.message import no_place, unencodable, wrong_length, wrong_size
+from tank_protos.wire.message import (
+    MOST_ENTRIES,
+    no_place,
+    too_many_entries,
+    unencodable,
+    wrong_length,
+    wrong_size,
+)
 from tank_protos.wire.tagged import UnknownTag, read_unknown, write_tags
 from tank_protos.wire.varint import encode as encode_varint
 from tank_protos.wire.varint import read as read_varint
@@ -100,12 +107,16 @@ class DeleteTopicsRequest:
     def _read_v0(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
         """Reads versions 0-3."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             (topic_names_count,) = _read_i(payload, at)
             at += 4
             if not 0 <= topic_names_count * 2 <= size - at:
                 raise wrong_length("DeleteTopicsRequest", "DeleteTopicsRequest.TopicNames", topic_names_count)
+            room -= topic_names_count
+            if room < 0:
+                raise too_many_entries("DeleteTopicsRequest")
             topic_names: list[str] = []
             while topic_names_count:
                 topic_names_count -= 1
@@ -149,6 +160,7 @@ class DeleteTopicsRequest:
     def _read_v4(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 4-5."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             topic_names_count = payload[at]
@@ -158,6 +170,9 @@ class DeleteTopicsRequest:
             topic_names_count -= 1
             if not 0 <= topic_names_count <= size - at:
                 raise wrong_length("DeleteTopicsRequest", "DeleteTopicsRequest.TopicNames", topic_names_count)
+            room -= topic_names_count
+            if room < 0:
+                raise too_many_entries("DeleteTopicsRequest")
             topic_names: list[str] = []
             while topic_names_count:
                 topic_names_count -= 1
@@ -220,6 +235,7 @@ class DeleteTopicsRequest:
     def _read_v6(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 6."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             topics_count = payload[at]
@@ -229,6 +245,9 @@ class DeleteTopicsRequest:
             topics_count -= 1
             if not 0 <= topics_count * 18 <= size - at:
                 raise wrong_length("DeleteTopicsRequest", "DeleteTopicsRequest.Topics", topics_count)
+            room -= topics_count
+            if room < 0:
+                raise too_many_entries("DeleteTopicsRequest")
             topics: list[DeleteTopicState] = []
             while topics_count:
                 topics_count -= 1

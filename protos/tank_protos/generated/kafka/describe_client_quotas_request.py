@@ -10,7 +10,14 @@ from typing import ClassVar, Self
 
 from tank_protos.wire.buffer import Buffer
 from tank_protos.wire.errors import TrailingBytes, Truncated, UnsupportedVersion
-from tank_protos.wire.message import no_place, unencodable, wrong_length, wrong_size
+from tank_protos.wire.message import (
+    MOST_ENTRIES,
+    no_place,
+    too_many_entries,
+    unencodable,
+    wrong_length,
+    wrong_size,
+)
 from tank_protos.wire.tagged import UnknownTag, read_unknown, write_tags
 from tank_protos.wire.varint import encode as encode_varint
 from tank_protos.wire.varint import read as read_varint
@@ -98,6 +105,7 @@ class DescribeClientQuotasRequest:
     def _read_v0(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
         """Reads versions 0."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             (components_count,) = _read_i(payload, at)
@@ -106,6 +114,9 @@ class DescribeClientQuotasRequest:
                 raise wrong_length(
                     "DescribeClientQuotasRequest", "DescribeClientQuotasRequest.Components", components_count
                 )
+            room -= components_count
+            if room < 0:
+                raise too_many_entries("DescribeClientQuotasRequest")
             components: list[ComponentData] = []
             while components_count:
                 components_count -= 1
@@ -175,6 +186,7 @@ class DescribeClientQuotasRequest:
     def _read_v1(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 1."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             components_count = payload[at]
@@ -186,6 +198,9 @@ class DescribeClientQuotasRequest:
                 raise wrong_length(
                     "DescribeClientQuotasRequest", "DescribeClientQuotasRequest.Components", components_count
                 )
+            room -= components_count
+            if room < 0:
+                raise too_many_entries("DescribeClientQuotasRequest")
             components: list[ComponentData] = []
             while components_count:
                 components_count -= 1

@@ -10,7 +10,14 @@ from typing import ClassVar, Self
 
 from tank_protos.wire.buffer import Buffer
 from tank_protos.wire.errors import TrailingBytes, Truncated, UnsupportedVersion
-from tank_protos.wire.message import no_place, unencodable, wrong_length, wrong_size
+from tank_protos.wire.message import (
+    MOST_ENTRIES,
+    no_place,
+    too_many_entries,
+    unencodable,
+    wrong_length,
+    wrong_size,
+)
 from tank_protos.wire.tagged import UnknownTag, read_unknown, write_tags
 from tank_protos.wire.varint import encode as encode_varint
 from tank_protos.wire.varint import read as read_varint
@@ -111,6 +118,7 @@ class DescribeConfigsRequest:
     def _read_v0(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
         """Reads versions 0."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             (resources_count,) = _read_i(payload, at)
@@ -119,6 +127,9 @@ class DescribeConfigsRequest:
                 raise wrong_length(
                     "DescribeConfigsRequest", "DescribeConfigsRequest.Resources", resources_count
                 )
+            room -= resources_count
+            if room < 0:
+                raise too_many_entries("DescribeConfigsRequest")
             resources: list[DescribeConfigsResource] = []
             while resources_count:
                 resources_count -= 1
@@ -147,6 +158,9 @@ class DescribeConfigsRequest:
                             "DescribeConfigsResource.ConfigurationKeys",
                             describe_configs_resource_configuration_keys_count,
                         )
+                    room -= describe_configs_resource_configuration_keys_count
+                    if room < 0:
+                        raise too_many_entries("DescribeConfigsRequest")
                     describe_configs_resource_configuration_keys = []
                     while describe_configs_resource_configuration_keys_count:
                         describe_configs_resource_configuration_keys_count -= 1
@@ -214,6 +228,7 @@ class DescribeConfigsRequest:
     def _read_v1(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
         """Reads versions 1-2."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             (resources_count,) = _read_i(payload, at)
@@ -222,6 +237,9 @@ class DescribeConfigsRequest:
                 raise wrong_length(
                     "DescribeConfigsRequest", "DescribeConfigsRequest.Resources", resources_count
                 )
+            room -= resources_count
+            if room < 0:
+                raise too_many_entries("DescribeConfigsRequest")
             resources: list[DescribeConfigsResource] = []
             while resources_count:
                 resources_count -= 1
@@ -250,6 +268,9 @@ class DescribeConfigsRequest:
                             "DescribeConfigsResource.ConfigurationKeys",
                             describe_configs_resource_configuration_keys_count,
                         )
+                    room -= describe_configs_resource_configuration_keys_count
+                    if room < 0:
+                        raise too_many_entries("DescribeConfigsRequest")
                     describe_configs_resource_configuration_keys = []
                     while describe_configs_resource_configuration_keys_count:
                         describe_configs_resource_configuration_keys_count -= 1
@@ -318,6 +339,7 @@ class DescribeConfigsRequest:
     def _read_v3(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
         """Reads versions 3."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             (resources_count,) = _read_i(payload, at)
@@ -326,6 +348,9 @@ class DescribeConfigsRequest:
                 raise wrong_length(
                     "DescribeConfigsRequest", "DescribeConfigsRequest.Resources", resources_count
                 )
+            room -= resources_count
+            if room < 0:
+                raise too_many_entries("DescribeConfigsRequest")
             resources: list[DescribeConfigsResource] = []
             while resources_count:
                 resources_count -= 1
@@ -354,6 +379,9 @@ class DescribeConfigsRequest:
                             "DescribeConfigsResource.ConfigurationKeys",
                             describe_configs_resource_configuration_keys_count,
                         )
+                    room -= describe_configs_resource_configuration_keys_count
+                    if room < 0:
+                        raise too_many_entries("DescribeConfigsRequest")
                     describe_configs_resource_configuration_keys = []
                     while describe_configs_resource_configuration_keys_count:
                         describe_configs_resource_configuration_keys_count -= 1
@@ -420,6 +448,7 @@ class DescribeConfigsRequest:
     def _read_v4(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 4."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             resources_count = payload[at]
@@ -431,6 +460,9 @@ class DescribeConfigsRequest:
                 raise wrong_length(
                     "DescribeConfigsRequest", "DescribeConfigsRequest.Resources", resources_count
                 )
+            room -= resources_count
+            if room < 0:
+                raise too_many_entries("DescribeConfigsRequest")
             resources: list[DescribeConfigsResource] = []
             while resources_count:
                 resources_count -= 1
@@ -465,6 +497,9 @@ class DescribeConfigsRequest:
                             "DescribeConfigsResource.ConfigurationKeys",
                             describe_configs_resource_configuration_keys_count,
                         )
+                    room -= describe_configs_resource_configuration_keys_count
+                    if room < 0:
+                        raise too_many_entries("DescribeConfigsRequest")
                     describe_configs_resource_configuration_keys = []
                     while describe_configs_resource_configuration_keys_count:
                         describe_configs_resource_configuration_keys_count -= 1

@@ -10,7 +10,14 @@ from typing import ClassVar, Self
 
 from tank_protos.wire.buffer import Buffer
 from tank_protos.wire.errors import TrailingBytes, Truncated, UnsupportedVersion
-from tank_protos.wire.message import no_place, unencodable, wrong_length, wrong_size
+from tank_protos.wire.message import (
+    MOST_ENTRIES,
+    no_place,
+    too_many_entries,
+    unencodable,
+    wrong_length,
+    wrong_size,
+)
 from tank_protos.wire.tagged import UnknownTag, read_unknown, write_tags
 from tank_protos.wire.varint import encode as encode_varint
 from tank_protos.wire.varint import read as read_varint
@@ -79,12 +86,16 @@ class DescribeGroupsRequest:
     def _read_v0(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
         """Reads versions 0-2."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             (groups_count,) = _read_i(payload, at)
             at += 4
             if not 0 <= groups_count * 2 <= size - at:
                 raise wrong_length("DescribeGroupsRequest", "DescribeGroupsRequest.Groups", groups_count)
+            room -= groups_count
+            if room < 0:
+                raise too_many_entries("DescribeGroupsRequest")
             groups: list[str] = []
             while groups_count:
                 groups_count -= 1
@@ -125,12 +136,16 @@ class DescribeGroupsRequest:
     def _read_v3(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
         """Reads versions 3-4."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             (groups_count,) = _read_i(payload, at)
             at += 4
             if not 0 <= groups_count * 2 <= size - at:
                 raise wrong_length("DescribeGroupsRequest", "DescribeGroupsRequest.Groups", groups_count)
+            room -= groups_count
+            if room < 0:
+                raise too_many_entries("DescribeGroupsRequest")
             groups: list[str] = []
             while groups_count:
                 groups_count -= 1
@@ -172,6 +187,7 @@ class DescribeGroupsRequest:
     def _read_v5(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 5-6."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             groups_count = payload[at]
@@ -181,6 +197,9 @@ class DescribeGroupsRequest:
             groups_count -= 1
             if not 0 <= groups_count <= size - at:
                 raise wrong_length("DescribeGroupsRequest", "DescribeGroupsRequest.Groups", groups_count)
+            room -= groups_count
+            if room < 0:
+                raise too_many_entries("DescribeGroupsRequest")
             groups: list[str] = []
             while groups_count:
                 groups_count -= 1

@@ -12,7 +12,14 @@ from typing import ClassVar, Self
 from tank_protos.wire.buffer import Buffer
 from tank_protos.wire.errors import TrailingBytes, Truncated, UnsupportedVersion
 from tank_protos.wire.keyed import KeyedList
-from tank_protos.wire.message import no_place, unencodable, wrong_length, wrong_size
+from tank_protos.wire.message import (
+    MOST_ENTRIES,
+    no_place,
+    too_many_entries,
+    unencodable,
+    wrong_length,
+    wrong_size,
+)
 from tank_protos.wire.tagged import UnknownTag, read_unknown, write_tags
 from tank_protos.wire.varint import encode as encode_varint
 from tank_protos.wire.varint import read as read_varint
@@ -95,6 +102,7 @@ class DescribeLogDirsRequest:
     def _read_v0(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
         """Reads versions 0-1."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             (topics_count,) = _read_i(payload, at)
@@ -105,6 +113,9 @@ class DescribeLogDirsRequest:
                     raise wrong_length(
                         "DescribeLogDirsRequest", "DescribeLogDirsRequest.Topics", topics_count
                     )
+                room -= topics_count
+                if room < 0:
+                    raise too_many_entries("DescribeLogDirsRequest")
                 topics = []
                 while topics_count:
                     topics_count -= 1
@@ -130,6 +141,9 @@ class DescribeLogDirsRequest:
                             "DescribableLogDirTopic.Partitions",
                             describable_log_dir_topic_partitions_count,
                         )
+                    room -= describable_log_dir_topic_partitions_count
+                    if room < 0:
+                        raise too_many_entries("DescribeLogDirsRequest")
                     describable_log_dir_topic_partitions = list(
                         unpack_from(f">{describable_log_dir_topic_partitions_count}i", payload, at)
                     )
@@ -174,6 +188,7 @@ class DescribeLogDirsRequest:
     def _read_v2(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 2-4."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             topics_count = payload[at]
@@ -187,6 +202,9 @@ class DescribeLogDirsRequest:
                     raise wrong_length(
                         "DescribeLogDirsRequest", "DescribeLogDirsRequest.Topics", topics_count
                     )
+                room -= topics_count
+                if room < 0:
+                    raise too_many_entries("DescribeLogDirsRequest")
                 topics = []
                 while topics_count:
                     topics_count -= 1
@@ -218,6 +236,9 @@ class DescribeLogDirsRequest:
                             "DescribableLogDirTopic.Partitions",
                             describable_log_dir_topic_partitions_count,
                         )
+                    room -= describable_log_dir_topic_partitions_count
+                    if room < 0:
+                        raise too_many_entries("DescribeLogDirsRequest")
                     describable_log_dir_topic_partitions = list(
                         unpack_from(f">{describable_log_dir_topic_partitions_count}i", payload, at)
                     )

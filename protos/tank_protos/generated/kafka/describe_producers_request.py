@@ -10,7 +10,7 @@ from typing import ClassVar, Self
 
 from tank_protos.wire.buffer import Buffer
 from tank_protos.wire.errors import TrailingBytes, Truncated, UnsupportedVersion
-from tank_protos.wire.message import unencodable, wrong_length, wrong_size
+from tank_protos.wire.message import MOST_ENTRIES, too_many_entries, unencodable, wrong_length, wrong_size
 from tank_protos.wire.tagged import UnknownTag, read_unknown, write_tags
 from tank_protos.wire.varint import encode as encode_varint
 from tank_protos.wire.varint import read as read_varint
@@ -78,6 +78,7 @@ class DescribeProducersRequest:
     def _read_v0(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 0."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             topics_count = payload[at]
@@ -89,6 +90,9 @@ class DescribeProducersRequest:
                 raise wrong_length(
                     "DescribeProducersRequest", "DescribeProducersRequest.Topics", topics_count
                 )
+            room -= topics_count
+            if room < 0:
+                raise too_many_entries("DescribeProducersRequest")
             topics: list[TopicRequest] = []
             while topics_count:
                 topics_count -= 1
@@ -115,6 +119,9 @@ class DescribeProducersRequest:
                         "TopicRequest.PartitionIndexes",
                         topic_request_partition_indexes_count,
                     )
+                room -= topic_request_partition_indexes_count
+                if room < 0:
+                    raise too_many_entries("DescribeProducersRequest")
                 topic_request_partition_indexes = list(
                     unpack_from(f">{topic_request_partition_indexes_count}i", payload, at)
                 )

@@ -10,7 +10,7 @@ from typing import ClassVar, Self
 
 from tank_protos.wire.buffer import Buffer
 from tank_protos.wire.errors import TrailingBytes, Truncated, UnsupportedVersion
-from tank_protos.wire.message import unencodable, wrong_length, wrong_size
+from tank_protos.wire.message import MOST_ENTRIES, too_many_entries, unencodable, wrong_length, wrong_size
 from tank_protos.wire.tagged import UnknownTag, read_unknown, write_tags
 from tank_protos.wire.varint import encode as encode_varint
 from tank_protos.wire.varint import read as read_varint
@@ -95,6 +95,7 @@ class DescribeQuorumRequest:
     def _read_v0(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 0-2."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             topics_count = payload[at]
@@ -104,6 +105,9 @@ class DescribeQuorumRequest:
             topics_count -= 1
             if not 0 <= topics_count * 3 <= size - at:
                 raise wrong_length("DescribeQuorumRequest", "DescribeQuorumRequest.Topics", topics_count)
+            room -= topics_count
+            if room < 0:
+                raise too_many_entries("DescribeQuorumRequest")
             topics: list[TopicData] = []
             while topics_count:
                 topics_count -= 1
@@ -130,6 +134,9 @@ class DescribeQuorumRequest:
                     raise wrong_length(
                         "DescribeQuorumRequest", "TopicData.Partitions", topic_data_partitions_count
                     )
+                room -= topic_data_partitions_count
+                if room < 0:
+                    raise too_many_entries("DescribeQuorumRequest")
                 topic_data_partitions: list[PartitionData] = []
                 while topic_data_partitions_count:
                     topic_data_partitions_count -= 1

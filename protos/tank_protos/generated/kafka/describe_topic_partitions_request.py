@@ -10,7 +10,14 @@ from typing import ClassVar, Self
 
 from tank_protos.wire.buffer import Buffer
 from tank_protos.wire.errors import TrailingBytes, Truncated, UnsupportedVersion
-from tank_protos.wire.message import unencodable, wrong_length, wrong_mark, wrong_size
+from tank_protos.wire.message import (
+    MOST_ENTRIES,
+    too_many_entries,
+    unencodable,
+    wrong_length,
+    wrong_mark,
+    wrong_size,
+)
 from tank_protos.wire.tagged import UnknownTag, read_unknown, write_tags
 from tank_protos.wire.varint import encode as encode_varint
 from tank_protos.wire.varint import read as read_varint
@@ -101,6 +108,7 @@ class DescribeTopicPartitionsRequest:
     def _read_v0(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 0."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             topics_count = payload[at]
@@ -112,6 +120,9 @@ class DescribeTopicPartitionsRequest:
                 raise wrong_length(
                     "DescribeTopicPartitionsRequest", "DescribeTopicPartitionsRequest.Topics", topics_count
                 )
+            room -= topics_count
+            if room < 0:
+                raise too_many_entries("DescribeTopicPartitionsRequest")
             topics: list[TopicRequest] = []
             while topics_count:
                 topics_count -= 1

@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 
 from tank_protos.wire.buffer import Buffer
 from tank_protos.wire.errors import TrailingBytes, Truncated, UnsupportedVersion
-from tank_protos.wire.message import unencodable, wrong_length, wrong_size
+from tank_protos.wire.message import MOST_ENTRIES, too_many_entries, unencodable, wrong_length, wrong_size
 from tank_protos.wire.tagged import UnknownTag, read_unknown, write_tags
 from tank_protos.wire.varint import encode as encode_varint
 from tank_protos.wire.varint import read as read_varint
@@ -60,6 +60,7 @@ class DescribeTransactionsRequest:
     def _read_v0(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 0."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             transactional_ids_count = payload[at]
@@ -73,6 +74,9 @@ class DescribeTransactionsRequest:
                     "DescribeTransactionsRequest.TransactionalIds",
                     transactional_ids_count,
                 )
+            room -= transactional_ids_count
+            if room < 0:
+                raise too_many_entries("DescribeTransactionsRequest")
             transactional_ids: list[str] = []
             while transactional_ids_count:
                 transactional_ids_count -= 1

@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 
 from tank_protos.wire.buffer import Buffer
 from tank_protos.wire.errors import TrailingBytes, Truncated, UnsupportedVersion
-from tank_protos.wire.message import unencodable, wrong_length, wrong_size
+from tank_protos.wire.message import MOST_ENTRIES, too_many_entries, unencodable, wrong_length, wrong_size
 from tank_protos.wire.tagged import UnknownTag, read_unknown, write_tags
 from tank_protos.wire.varint import encode as encode_varint
 from tank_protos.wire.varint import read as read_varint
@@ -77,6 +77,7 @@ class DescribeUserScramCredentialsRequest:
     def _read_v0(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 0."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             users_count = payload[at]
@@ -92,6 +93,9 @@ class DescribeUserScramCredentialsRequest:
                         "DescribeUserScramCredentialsRequest.Users",
                         users_count,
                     )
+                room -= users_count
+                if room < 0:
+                    raise too_many_entries("DescribeUserScramCredentialsRequest")
                 users = []
                 while users_count:
                     users_count -= 1

@@ -12,7 +12,14 @@ from typing import ClassVar, Self
 from tank_protos.wire.buffer import Buffer
 from tank_protos.wire.errors import TrailingBytes, Truncated, UnsupportedVersion
 from tank_protos.wire.keyed import KeyedList
-from tank_protos.wire.message import no_place, unencodable, wrong_length, wrong_size
+from tank_protos.wire.message import (
+    MOST_ENTRIES,
+    no_place,
+    too_many_entries,
+    unencodable,
+    wrong_length,
+    wrong_size,
+)
 from tank_protos.wire.tagged import UnknownTag, read_unknown, write_tags
 from tank_protos.wire.varint import encode as encode_varint
 from tank_protos.wire.varint import read as read_varint
@@ -111,6 +118,7 @@ class ElectLeadersRequest:
     def _read_v0(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
         """Reads versions 0."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             (topic_partitions_count,) = _read_i(payload, at)
@@ -121,6 +129,9 @@ class ElectLeadersRequest:
                     raise wrong_length(
                         "ElectLeadersRequest", "ElectLeadersRequest.TopicPartitions", topic_partitions_count
                     )
+                room -= topic_partitions_count
+                if room < 0:
+                    raise too_many_entries("ElectLeadersRequest")
                 topic_partitions = []
                 while topic_partitions_count:
                     topic_partitions_count -= 1
@@ -142,6 +153,9 @@ class ElectLeadersRequest:
                             "TopicPartitions.Partitions",
                             topic_partitions_partitions_count,
                         )
+                    room -= topic_partitions_partitions_count
+                    if room < 0:
+                        raise too_many_entries("ElectLeadersRequest")
                     topic_partitions_partitions = list(
                         unpack_from(f">{topic_partitions_partitions_count}i", payload, at)
                     )
@@ -191,6 +205,7 @@ class ElectLeadersRequest:
     def _read_v1(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
         """Reads versions 1."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             election_type, topic_partitions_count = _read_bi(payload, at)
@@ -201,6 +216,9 @@ class ElectLeadersRequest:
                     raise wrong_length(
                         "ElectLeadersRequest", "ElectLeadersRequest.TopicPartitions", topic_partitions_count
                     )
+                room -= topic_partitions_count
+                if room < 0:
+                    raise too_many_entries("ElectLeadersRequest")
                 topic_partitions = []
                 while topic_partitions_count:
                     topic_partitions_count -= 1
@@ -222,6 +240,9 @@ class ElectLeadersRequest:
                             "TopicPartitions.Partitions",
                             topic_partitions_partitions_count,
                         )
+                    room -= topic_partitions_partitions_count
+                    if room < 0:
+                        raise too_many_entries("ElectLeadersRequest")
                     topic_partitions_partitions = list(
                         unpack_from(f">{topic_partitions_partitions_count}i", payload, at)
                     )
@@ -269,6 +290,7 @@ class ElectLeadersRequest:
     def _read_v2(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 2."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             election_type, topic_partitions_count = _read_bB(payload, at)
@@ -282,6 +304,9 @@ class ElectLeadersRequest:
                     raise wrong_length(
                         "ElectLeadersRequest", "ElectLeadersRequest.TopicPartitions", topic_partitions_count
                     )
+                room -= topic_partitions_count
+                if room < 0:
+                    raise too_many_entries("ElectLeadersRequest")
                 topic_partitions = []
                 while topic_partitions_count:
                     topic_partitions_count -= 1
@@ -311,6 +336,9 @@ class ElectLeadersRequest:
                             "TopicPartitions.Partitions",
                             topic_partitions_partitions_count,
                         )
+                    room -= topic_partitions_partitions_count
+                    if room < 0:
+                        raise too_many_entries("ElectLeadersRequest")
                     topic_partitions_partitions = list(
                         unpack_from(f">{topic_partitions_partitions_count}i", payload, at)
                     )

@@ -10,7 +10,14 @@ from typing import ClassVar, Self
 
 from tank_protos.wire.buffer import Buffer
 from tank_protos.wire.errors import TrailingBytes, Truncated, UnsupportedVersion
-from tank_protos.wire.message import no_place, unencodable, wrong_length, wrong_size
+from tank_protos.wire.message import (
+    MOST_ENTRIES,
+    no_place,
+    too_many_entries,
+    unencodable,
+    wrong_length,
+    wrong_size,
+)
 from tank_protos.wire.tagged import UnknownTag, read_tag, read_unknown, write_tags, wrong_tag
 from tank_protos.wire.varint import encode as encode_varint
 from tank_protos.wire.varint import read as read_varint
@@ -267,12 +274,16 @@ class FetchRequest:
     def _read_v0(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
         """Reads versions 0-2."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             replica_id, max_wait_ms, min_bytes, topics_count = _read_iiii(payload, at)
             at += 16
             if not 0 <= topics_count * 6 <= size - at:
                 raise wrong_length("FetchRequest", "FetchRequest.Topics", topics_count)
+            room -= topics_count
+            if room < 0:
+                raise too_many_entries("FetchRequest")
             topics: list[FetchTopic] = []
             while topics_count:
                 topics_count -= 1
@@ -287,6 +298,9 @@ class FetchRequest:
                 at += 4
                 if not 0 <= fetch_topic_partitions_count * 16 <= size - at:
                     raise wrong_length("FetchRequest", "FetchTopic.Partitions", fetch_topic_partitions_count)
+                room -= fetch_topic_partitions_count
+                if room < 0:
+                    raise too_many_entries("FetchRequest")
                 fetch_topic_partitions: list[FetchPartition] = []
                 while fetch_topic_partitions_count:
                     fetch_topic_partitions_count -= 1
@@ -362,12 +376,16 @@ class FetchRequest:
     def _read_v3(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
         """Reads versions 3."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             replica_id, max_wait_ms, min_bytes, max_bytes, topics_count = _read_iiiii(payload, at)
             at += 20
             if not 0 <= topics_count * 6 <= size - at:
                 raise wrong_length("FetchRequest", "FetchRequest.Topics", topics_count)
+            room -= topics_count
+            if room < 0:
+                raise too_many_entries("FetchRequest")
             topics: list[FetchTopic] = []
             while topics_count:
                 topics_count -= 1
@@ -382,6 +400,9 @@ class FetchRequest:
                 at += 4
                 if not 0 <= fetch_topic_partitions_count * 16 <= size - at:
                     raise wrong_length("FetchRequest", "FetchTopic.Partitions", fetch_topic_partitions_count)
+                room -= fetch_topic_partitions_count
+                if room < 0:
+                    raise too_many_entries("FetchRequest")
                 fetch_topic_partitions: list[FetchPartition] = []
                 while fetch_topic_partitions_count:
                     fetch_topic_partitions_count -= 1
@@ -459,6 +480,7 @@ class FetchRequest:
     def _read_v4(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
         """Reads versions 4."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, topics_count = _read_iiiibi(
@@ -467,6 +489,9 @@ class FetchRequest:
             at += 21
             if not 0 <= topics_count * 6 <= size - at:
                 raise wrong_length("FetchRequest", "FetchRequest.Topics", topics_count)
+            room -= topics_count
+            if room < 0:
+                raise too_many_entries("FetchRequest")
             topics: list[FetchTopic] = []
             while topics_count:
                 topics_count -= 1
@@ -481,6 +506,9 @@ class FetchRequest:
                 at += 4
                 if not 0 <= fetch_topic_partitions_count * 16 <= size - at:
                     raise wrong_length("FetchRequest", "FetchTopic.Partitions", fetch_topic_partitions_count)
+                room -= fetch_topic_partitions_count
+                if room < 0:
+                    raise too_many_entries("FetchRequest")
                 fetch_topic_partitions: list[FetchPartition] = []
                 while fetch_topic_partitions_count:
                     fetch_topic_partitions_count -= 1
@@ -575,6 +603,7 @@ class FetchRequest:
     def _read_v5(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
         """Reads versions 5-6."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, topics_count = _read_iiiibi(
@@ -583,6 +612,9 @@ class FetchRequest:
             at += 21
             if not 0 <= topics_count * 6 <= size - at:
                 raise wrong_length("FetchRequest", "FetchRequest.Topics", topics_count)
+            room -= topics_count
+            if room < 0:
+                raise too_many_entries("FetchRequest")
             topics: list[FetchTopic] = []
             while topics_count:
                 topics_count -= 1
@@ -597,6 +629,9 @@ class FetchRequest:
                 at += 4
                 if not 0 <= fetch_topic_partitions_count * 24 <= size - at:
                     raise wrong_length("FetchRequest", "FetchTopic.Partitions", fetch_topic_partitions_count)
+                room -= fetch_topic_partitions_count
+                if room < 0:
+                    raise too_many_entries("FetchRequest")
                 fetch_topic_partitions: list[FetchPartition] = []
                 while fetch_topic_partitions_count:
                     fetch_topic_partitions_count -= 1
@@ -693,6 +728,7 @@ class FetchRequest:
     def _read_v7(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
         """Reads versions 7-8."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             (
@@ -708,6 +744,9 @@ class FetchRequest:
             at += 29
             if not 0 <= topics_count * 6 <= size - at:
                 raise wrong_length("FetchRequest", "FetchRequest.Topics", topics_count)
+            room -= topics_count
+            if room < 0:
+                raise too_many_entries("FetchRequest")
             topics: list[FetchTopic] = []
             while topics_count:
                 topics_count -= 1
@@ -722,6 +761,9 @@ class FetchRequest:
                 at += 4
                 if not 0 <= fetch_topic_partitions_count * 24 <= size - at:
                     raise wrong_length("FetchRequest", "FetchTopic.Partitions", fetch_topic_partitions_count)
+                room -= fetch_topic_partitions_count
+                if room < 0:
+                    raise too_many_entries("FetchRequest")
                 fetch_topic_partitions: list[FetchPartition] = []
                 while fetch_topic_partitions_count:
                     fetch_topic_partitions_count -= 1
@@ -759,6 +801,9 @@ class FetchRequest:
                 raise wrong_length(
                     "FetchRequest", "FetchRequest.ForgottenTopicsData", forgotten_topics_data_count
                 )
+            room -= forgotten_topics_data_count
+            if room < 0:
+                raise too_many_entries("FetchRequest")
             forgotten_topics_data: list[ForgottenTopic] = []
             while forgotten_topics_data_count:
                 forgotten_topics_data_count -= 1
@@ -776,6 +821,9 @@ class FetchRequest:
                     raise wrong_length(
                         "FetchRequest", "ForgottenTopic.Partitions", forgotten_topic_partitions_count
                     )
+                room -= forgotten_topic_partitions_count
+                if room < 0:
+                    raise too_many_entries("FetchRequest")
                 forgotten_topic_partitions = list(
                     unpack_from(f">{forgotten_topic_partitions_count}i", payload, at)
                 )
@@ -862,6 +910,7 @@ class FetchRequest:
     def _read_v9(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
         """Reads versions 9-10."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             (
@@ -877,6 +926,9 @@ class FetchRequest:
             at += 29
             if not 0 <= topics_count * 6 <= size - at:
                 raise wrong_length("FetchRequest", "FetchRequest.Topics", topics_count)
+            room -= topics_count
+            if room < 0:
+                raise too_many_entries("FetchRequest")
             topics: list[FetchTopic] = []
             while topics_count:
                 topics_count -= 1
@@ -891,6 +943,9 @@ class FetchRequest:
                 at += 4
                 if not 0 <= fetch_topic_partitions_count * 28 <= size - at:
                     raise wrong_length("FetchRequest", "FetchTopic.Partitions", fetch_topic_partitions_count)
+                room -= fetch_topic_partitions_count
+                if room < 0:
+                    raise too_many_entries("FetchRequest")
                 fetch_topic_partitions: list[FetchPartition] = []
                 while fetch_topic_partitions_count:
                     fetch_topic_partitions_count -= 1
@@ -929,6 +984,9 @@ class FetchRequest:
                 raise wrong_length(
                     "FetchRequest", "FetchRequest.ForgottenTopicsData", forgotten_topics_data_count
                 )
+            room -= forgotten_topics_data_count
+            if room < 0:
+                raise too_many_entries("FetchRequest")
             forgotten_topics_data: list[ForgottenTopic] = []
             while forgotten_topics_data_count:
                 forgotten_topics_data_count -= 1
@@ -946,6 +1004,9 @@ class FetchRequest:
                     raise wrong_length(
                         "FetchRequest", "ForgottenTopic.Partitions", forgotten_topic_partitions_count
                     )
+                room -= forgotten_topic_partitions_count
+                if room < 0:
+                    raise too_many_entries("FetchRequest")
                 forgotten_topic_partitions = list(
                     unpack_from(f">{forgotten_topic_partitions_count}i", payload, at)
                 )
@@ -1033,6 +1094,7 @@ class FetchRequest:
     def _read_v11(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
         """Reads versions 11."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             (
@@ -1048,6 +1110,9 @@ class FetchRequest:
             at += 29
             if not 0 <= topics_count * 6 <= size - at:
                 raise wrong_length("FetchRequest", "FetchRequest.Topics", topics_count)
+            room -= topics_count
+            if room < 0:
+                raise too_many_entries("FetchRequest")
             topics: list[FetchTopic] = []
             while topics_count:
                 topics_count -= 1
@@ -1062,6 +1127,9 @@ class FetchRequest:
                 at += 4
                 if not 0 <= fetch_topic_partitions_count * 28 <= size - at:
                     raise wrong_length("FetchRequest", "FetchTopic.Partitions", fetch_topic_partitions_count)
+                room -= fetch_topic_partitions_count
+                if room < 0:
+                    raise too_many_entries("FetchRequest")
                 fetch_topic_partitions: list[FetchPartition] = []
                 while fetch_topic_partitions_count:
                     fetch_topic_partitions_count -= 1
@@ -1100,6 +1168,9 @@ class FetchRequest:
                 raise wrong_length(
                     "FetchRequest", "FetchRequest.ForgottenTopicsData", forgotten_topics_data_count
                 )
+            room -= forgotten_topics_data_count
+            if room < 0:
+                raise too_many_entries("FetchRequest")
             forgotten_topics_data: list[ForgottenTopic] = []
             while forgotten_topics_data_count:
                 forgotten_topics_data_count -= 1
@@ -1117,6 +1188,9 @@ class FetchRequest:
                     raise wrong_length(
                         "FetchRequest", "ForgottenTopic.Partitions", forgotten_topic_partitions_count
                     )
+                room -= forgotten_topic_partitions_count
+                if room < 0:
+                    raise too_many_entries("FetchRequest")
                 forgotten_topic_partitions = list(
                     unpack_from(f">{forgotten_topic_partitions_count}i", payload, at)
                 )
@@ -1214,6 +1288,7 @@ class FetchRequest:
     def _read_v12(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 12."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             (
@@ -1232,6 +1307,9 @@ class FetchRequest:
             topics_count -= 1
             if not 0 <= topics_count * 3 <= size - at:
                 raise wrong_length("FetchRequest", "FetchRequest.Topics", topics_count)
+            room -= topics_count
+            if room < 0:
+                raise too_many_entries("FetchRequest")
             topics: list[FetchTopic] = []
             while topics_count:
                 topics_count -= 1
@@ -1253,6 +1331,9 @@ class FetchRequest:
                 fetch_topic_partitions_count -= 1
                 if not 0 <= fetch_topic_partitions_count * 33 <= size - at:
                     raise wrong_length("FetchRequest", "FetchTopic.Partitions", fetch_topic_partitions_count)
+                room -= fetch_topic_partitions_count
+                if room < 0:
+                    raise too_many_entries("FetchRequest")
                 fetch_topic_partitions: list[FetchPartition] = []
                 while fetch_topic_partitions_count:
                     fetch_topic_partitions_count -= 1
@@ -1310,6 +1391,9 @@ class FetchRequest:
                 raise wrong_length(
                     "FetchRequest", "FetchRequest.ForgottenTopicsData", forgotten_topics_data_count
                 )
+            room -= forgotten_topics_data_count
+            if room < 0:
+                raise too_many_entries("FetchRequest")
             forgotten_topics_data: list[ForgottenTopic] = []
             while forgotten_topics_data_count:
                 forgotten_topics_data_count -= 1
@@ -1334,6 +1418,9 @@ class FetchRequest:
                     raise wrong_length(
                         "FetchRequest", "ForgottenTopic.Partitions", forgotten_topic_partitions_count
                     )
+                room -= forgotten_topic_partitions_count
+                if room < 0:
+                    raise too_many_entries("FetchRequest")
                 forgotten_topic_partitions = list(
                     unpack_from(f">{forgotten_topic_partitions_count}i", payload, at)
                 )
@@ -1526,6 +1613,7 @@ class FetchRequest:
     def _read_v13(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 13-14."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             (
@@ -1544,6 +1632,9 @@ class FetchRequest:
             topics_count -= 1
             if not 0 <= topics_count * 18 <= size - at:
                 raise wrong_length("FetchRequest", "FetchRequest.Topics", topics_count)
+            room -= topics_count
+            if room < 0:
+                raise too_many_entries("FetchRequest")
             topics: list[FetchTopic] = []
             while topics_count:
                 topics_count -= 1
@@ -1554,6 +1645,9 @@ class FetchRequest:
                 fetch_topic_partitions_count -= 1
                 if not 0 <= fetch_topic_partitions_count * 33 <= size - at:
                     raise wrong_length("FetchRequest", "FetchTopic.Partitions", fetch_topic_partitions_count)
+                room -= fetch_topic_partitions_count
+                if room < 0:
+                    raise too_many_entries("FetchRequest")
                 fetch_topic_partitions: list[FetchPartition] = []
                 while fetch_topic_partitions_count:
                     fetch_topic_partitions_count -= 1
@@ -1606,6 +1700,9 @@ class FetchRequest:
                 raise wrong_length(
                     "FetchRequest", "FetchRequest.ForgottenTopicsData", forgotten_topics_data_count
                 )
+            room -= forgotten_topics_data_count
+            if room < 0:
+                raise too_many_entries("FetchRequest")
             forgotten_topics_data: list[ForgottenTopic] = []
             while forgotten_topics_data_count:
                 forgotten_topics_data_count -= 1
@@ -1619,6 +1716,9 @@ class FetchRequest:
                     raise wrong_length(
                         "FetchRequest", "ForgottenTopic.Partitions", forgotten_topic_partitions_count
                     )
+                room -= forgotten_topic_partitions_count
+                if room < 0:
+                    raise too_many_entries("FetchRequest")
                 forgotten_topic_partitions = list(
                     unpack_from(f">{forgotten_topic_partitions_count}i", payload, at)
                 )
@@ -1796,6 +1896,7 @@ class FetchRequest:
     def _read_v15(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 15-16."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics_count = (
@@ -1807,6 +1908,9 @@ class FetchRequest:
             topics_count -= 1
             if not 0 <= topics_count * 18 <= size - at:
                 raise wrong_length("FetchRequest", "FetchRequest.Topics", topics_count)
+            room -= topics_count
+            if room < 0:
+                raise too_many_entries("FetchRequest")
             topics: list[FetchTopic] = []
             while topics_count:
                 topics_count -= 1
@@ -1817,6 +1921,9 @@ class FetchRequest:
                 fetch_topic_partitions_count -= 1
                 if not 0 <= fetch_topic_partitions_count * 33 <= size - at:
                     raise wrong_length("FetchRequest", "FetchTopic.Partitions", fetch_topic_partitions_count)
+                room -= fetch_topic_partitions_count
+                if room < 0:
+                    raise too_many_entries("FetchRequest")
                 fetch_topic_partitions: list[FetchPartition] = []
                 while fetch_topic_partitions_count:
                     fetch_topic_partitions_count -= 1
@@ -1869,6 +1976,9 @@ class FetchRequest:
                 raise wrong_length(
                     "FetchRequest", "FetchRequest.ForgottenTopicsData", forgotten_topics_data_count
                 )
+            room -= forgotten_topics_data_count
+            if room < 0:
+                raise too_many_entries("FetchRequest")
             forgotten_topics_data: list[ForgottenTopic] = []
             while forgotten_topics_data_count:
                 forgotten_topics_data_count -= 1
@@ -1882,6 +1992,9 @@ class FetchRequest:
                     raise wrong_length(
                         "FetchRequest", "ForgottenTopic.Partitions", forgotten_topic_partitions_count
                     )
+                room -= forgotten_topic_partitions_count
+                if room < 0:
+                    raise too_many_entries("FetchRequest")
                 forgotten_topic_partitions = list(
                     unpack_from(f">{forgotten_topic_partitions_count}i", payload, at)
                 )
@@ -2082,6 +2195,7 @@ class FetchRequest:
     def _read_v17(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 17."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics_count = (
@@ -2093,6 +2207,9 @@ class FetchRequest:
             topics_count -= 1
             if not 0 <= topics_count * 18 <= size - at:
                 raise wrong_length("FetchRequest", "FetchRequest.Topics", topics_count)
+            room -= topics_count
+            if room < 0:
+                raise too_many_entries("FetchRequest")
             topics: list[FetchTopic] = []
             while topics_count:
                 topics_count -= 1
@@ -2103,6 +2220,9 @@ class FetchRequest:
                 fetch_topic_partitions_count -= 1
                 if not 0 <= fetch_topic_partitions_count * 33 <= size - at:
                     raise wrong_length("FetchRequest", "FetchTopic.Partitions", fetch_topic_partitions_count)
+                room -= fetch_topic_partitions_count
+                if room < 0:
+                    raise too_many_entries("FetchRequest")
                 fetch_topic_partitions: list[FetchPartition] = []
                 while fetch_topic_partitions_count:
                     fetch_topic_partitions_count -= 1
@@ -2178,6 +2298,9 @@ class FetchRequest:
                 raise wrong_length(
                     "FetchRequest", "FetchRequest.ForgottenTopicsData", forgotten_topics_data_count
                 )
+            room -= forgotten_topics_data_count
+            if room < 0:
+                raise too_many_entries("FetchRequest")
             forgotten_topics_data: list[ForgottenTopic] = []
             while forgotten_topics_data_count:
                 forgotten_topics_data_count -= 1
@@ -2191,6 +2314,9 @@ class FetchRequest:
                     raise wrong_length(
                         "FetchRequest", "ForgottenTopic.Partitions", forgotten_topic_partitions_count
                     )
+                room -= forgotten_topic_partitions_count
+                if room < 0:
+                    raise too_many_entries("FetchRequest")
                 forgotten_topic_partitions = list(
                     unpack_from(f">{forgotten_topic_partitions_count}i", payload, at)
                 )
@@ -2405,6 +2531,7 @@ class FetchRequest:
     def _read_v18(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 18."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics_count = (
@@ -2416,6 +2543,9 @@ class FetchRequest:
             topics_count -= 1
             if not 0 <= topics_count * 18 <= size - at:
                 raise wrong_length("FetchRequest", "FetchRequest.Topics", topics_count)
+            room -= topics_count
+            if room < 0:
+                raise too_many_entries("FetchRequest")
             topics: list[FetchTopic] = []
             while topics_count:
                 topics_count -= 1
@@ -2426,6 +2556,9 @@ class FetchRequest:
                 fetch_topic_partitions_count -= 1
                 if not 0 <= fetch_topic_partitions_count * 33 <= size - at:
                     raise wrong_length("FetchRequest", "FetchTopic.Partitions", fetch_topic_partitions_count)
+                room -= fetch_topic_partitions_count
+                if room < 0:
+                    raise too_many_entries("FetchRequest")
                 fetch_topic_partitions: list[FetchPartition] = []
                 while fetch_topic_partitions_count:
                     fetch_topic_partitions_count -= 1
@@ -2505,6 +2638,9 @@ class FetchRequest:
                 raise wrong_length(
                     "FetchRequest", "FetchRequest.ForgottenTopicsData", forgotten_topics_data_count
                 )
+            room -= forgotten_topics_data_count
+            if room < 0:
+                raise too_many_entries("FetchRequest")
             forgotten_topics_data: list[ForgottenTopic] = []
             while forgotten_topics_data_count:
                 forgotten_topics_data_count -= 1
@@ -2518,6 +2654,9 @@ class FetchRequest:
                     raise wrong_length(
                         "FetchRequest", "ForgottenTopic.Partitions", forgotten_topic_partitions_count
                     )
+                room -= forgotten_topic_partitions_count
+                if room < 0:
+                    raise too_many_entries("FetchRequest")
                 forgotten_topic_partitions = list(
                     unpack_from(f">{forgotten_topic_partitions_count}i", payload, at)
                 )

@@ -10,7 +10,14 @@ from typing import ClassVar, Self
 
 from tank_protos.wire.buffer import Buffer
 from tank_protos.wire.errors import TrailingBytes, Truncated, UnsupportedVersion
-from tank_protos.wire.message import no_place, unencodable, wrong_length, wrong_size
+from tank_protos.wire.message import (
+    MOST_ENTRIES,
+    no_place,
+    too_many_entries,
+    unencodable,
+    wrong_length,
+    wrong_size,
+)
 from tank_protos.wire.tagged import UnknownTag, read_unknown, write_tags
 from tank_protos.wire.varint import encode as encode_varint
 from tank_protos.wire.varint import read as read_varint
@@ -212,6 +219,7 @@ class FindCoordinatorRequest:
     def _read_v4(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 4-6."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             key_type, coordinator_keys_count = _read_bB(payload, at)
@@ -223,6 +231,9 @@ class FindCoordinatorRequest:
                 raise wrong_length(
                     "FindCoordinatorRequest", "FindCoordinatorRequest.CoordinatorKeys", coordinator_keys_count
                 )
+            room -= coordinator_keys_count
+            if room < 0:
+                raise too_many_entries("FindCoordinatorRequest")
             coordinator_keys: list[str] = []
             while coordinator_keys_count:
                 coordinator_keys_count -= 1

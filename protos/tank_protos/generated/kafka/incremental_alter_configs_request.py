@@ -12,7 +12,14 @@ from typing import ClassVar, Self
 from tank_protos.wire.buffer import Buffer
 from tank_protos.wire.errors import TrailingBytes, Truncated, UnsupportedVersion
 from tank_protos.wire.keyed import KeyedList
-from tank_protos.wire.message import no_place, unencodable, wrong_length, wrong_size
+from tank_protos.wire.message import (
+    MOST_ENTRIES,
+    no_place,
+    too_many_entries,
+    unencodable,
+    wrong_length,
+    wrong_size,
+)
 from tank_protos.wire.tagged import UnknownTag, read_unknown, write_tags
 from tank_protos.wire.varint import encode as encode_varint
 from tank_protos.wire.varint import read as read_varint
@@ -132,6 +139,7 @@ class IncrementalAlterConfigsRequest:
     def _read_v0(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
         """Reads versions 0."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             (resources_count,) = _read_i(payload, at)
@@ -142,6 +150,9 @@ class IncrementalAlterConfigsRequest:
                     "IncrementalAlterConfigsRequest.Resources",
                     resources_count,
                 )
+            room -= resources_count
+            if room < 0:
+                raise too_many_entries("IncrementalAlterConfigsRequest")
             resources: list[AlterConfigsResource] = []
             while resources_count:
                 resources_count -= 1
@@ -168,6 +179,9 @@ class IncrementalAlterConfigsRequest:
                         "AlterConfigsResource.Configs",
                         alter_configs_resource_configs_count,
                     )
+                room -= alter_configs_resource_configs_count
+                if room < 0:
+                    raise too_many_entries("IncrementalAlterConfigsRequest")
                 alter_configs_resource_configs: list[AlterableConfig] = []
                 while alter_configs_resource_configs_count:
                     alter_configs_resource_configs_count -= 1
@@ -259,6 +273,7 @@ class IncrementalAlterConfigsRequest:
     def _read_v1(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 1."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             resources_count = payload[at]
@@ -272,6 +287,9 @@ class IncrementalAlterConfigsRequest:
                     "IncrementalAlterConfigsRequest.Resources",
                     resources_count,
                 )
+            room -= resources_count
+            if room < 0:
+                raise too_many_entries("IncrementalAlterConfigsRequest")
             resources: list[AlterConfigsResource] = []
             while resources_count:
                 resources_count -= 1
@@ -304,6 +322,9 @@ class IncrementalAlterConfigsRequest:
                         "AlterConfigsResource.Configs",
                         alter_configs_resource_configs_count,
                     )
+                room -= alter_configs_resource_configs_count
+                if room < 0:
+                    raise too_many_entries("IncrementalAlterConfigsRequest")
                 alter_configs_resource_configs: list[AlterableConfig] = []
                 while alter_configs_resource_configs_count:
                     alter_configs_resource_configs_count -= 1

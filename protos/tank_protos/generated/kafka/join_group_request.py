@@ -12,7 +12,14 @@ from typing import ClassVar, Self
 from tank_protos.wire.buffer import Buffer
 from tank_protos.wire.errors import TrailingBytes, Truncated, UnsupportedVersion
 from tank_protos.wire.keyed import KeyedList
-from tank_protos.wire.message import no_place, unencodable, wrong_length, wrong_size
+from tank_protos.wire.message import (
+    MOST_ENTRIES,
+    no_place,
+    too_many_entries,
+    unencodable,
+    wrong_length,
+    wrong_size,
+)
 from tank_protos.wire.tagged import UnknownTag, read_unknown, write_tags
 from tank_protos.wire.varint import encode as encode_varint
 from tank_protos.wire.varint import read as read_varint
@@ -134,6 +141,7 @@ class JoinGroupRequest:
     def _read_v0(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
         """Reads versions 0."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             (group_id_length,) = _read_h(payload, at)
@@ -161,6 +169,9 @@ class JoinGroupRequest:
             at += 4
             if not 0 <= protocols_count * 6 <= size - at:
                 raise wrong_length("JoinGroupRequest", "JoinGroupRequest.Protocols", protocols_count)
+            room -= protocols_count
+            if room < 0:
+                raise too_many_entries("JoinGroupRequest")
             protocols: list[JoinGroupRequestProtocol] = []
             while protocols_count:
                 protocols_count -= 1
@@ -248,6 +259,7 @@ class JoinGroupRequest:
     def _read_v1(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
         """Reads versions 1-4."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             (group_id_length,) = _read_h(payload, at)
@@ -275,6 +287,9 @@ class JoinGroupRequest:
             at += 4
             if not 0 <= protocols_count * 6 <= size - at:
                 raise wrong_length("JoinGroupRequest", "JoinGroupRequest.Protocols", protocols_count)
+            room -= protocols_count
+            if room < 0:
+                raise too_many_entries("JoinGroupRequest")
             protocols: list[JoinGroupRequestProtocol] = []
             while protocols_count:
                 protocols_count -= 1
@@ -362,6 +377,7 @@ class JoinGroupRequest:
     def _read_v5(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
         """Reads versions 5."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             (group_id_length,) = _read_h(payload, at)
@@ -400,6 +416,9 @@ class JoinGroupRequest:
             at += 4
             if not 0 <= protocols_count * 6 <= size - at:
                 raise wrong_length("JoinGroupRequest", "JoinGroupRequest.Protocols", protocols_count)
+            room -= protocols_count
+            if room < 0:
+                raise too_many_entries("JoinGroupRequest")
             protocols: list[JoinGroupRequestProtocol] = []
             while protocols_count:
                 protocols_count -= 1
@@ -493,6 +512,7 @@ class JoinGroupRequest:
     def _read_v6(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 6-7."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             group_id_length = payload[at]
@@ -549,6 +569,9 @@ class JoinGroupRequest:
             protocols_count -= 1
             if not 0 <= protocols_count * 3 <= size - at:
                 raise wrong_length("JoinGroupRequest", "JoinGroupRequest.Protocols", protocols_count)
+            room -= protocols_count
+            if room < 0:
+                raise too_many_entries("JoinGroupRequest")
             protocols: list[JoinGroupRequestProtocol] = []
             while protocols_count:
                 protocols_count -= 1
@@ -706,6 +729,7 @@ class JoinGroupRequest:
     def _read_v8(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 8-9."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             group_id_length = payload[at]
@@ -762,6 +786,9 @@ class JoinGroupRequest:
             protocols_count -= 1
             if not 0 <= protocols_count * 3 <= size - at:
                 raise wrong_length("JoinGroupRequest", "JoinGroupRequest.Protocols", protocols_count)
+            room -= protocols_count
+            if room < 0:
+                raise too_many_entries("JoinGroupRequest")
             protocols: list[JoinGroupRequestProtocol] = []
             while protocols_count:
                 protocols_count -= 1

@@ -10,7 +10,14 @@ from typing import ClassVar, Self
 
 from tank_protos.wire.buffer import Buffer
 from tank_protos.wire.errors import TrailingBytes, Truncated, UnsupportedVersion
-from tank_protos.wire.message import no_place, unencodable, wrong_length, wrong_size
+from tank_protos.wire.message import (
+    MOST_ENTRIES,
+    no_place,
+    too_many_entries,
+    unencodable,
+    wrong_length,
+    wrong_size,
+)
 from tank_protos.wire.tagged import UnknownTag, read_unknown, write_tags
 from tank_protos.wire.varint import encode as encode_varint
 from tank_protos.wire.varint import read as read_varint
@@ -148,6 +155,7 @@ class LeaveGroupRequest:
     def _read_v3(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
         """Reads versions 3."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             (group_id_length,) = _read_h(payload, at)
@@ -161,6 +169,9 @@ class LeaveGroupRequest:
             at += 4
             if not 0 <= members_count * 4 <= size - at:
                 raise wrong_length("LeaveGroupRequest", "LeaveGroupRequest.Members", members_count)
+            room -= members_count
+            if room < 0:
+                raise too_many_entries("LeaveGroupRequest")
             members: list[MemberIdentity] = []
             while members_count:
                 members_count -= 1
@@ -232,6 +243,7 @@ class LeaveGroupRequest:
     def _read_v4(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 4."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             group_id_length = payload[at]
@@ -252,6 +264,9 @@ class LeaveGroupRequest:
             members_count -= 1
             if not 0 <= members_count * 3 <= size - at:
                 raise wrong_length("LeaveGroupRequest", "LeaveGroupRequest.Members", members_count)
+            room -= members_count
+            if room < 0:
+                raise too_many_entries("LeaveGroupRequest")
             members: list[MemberIdentity] = []
             while members_count:
                 members_count -= 1
@@ -376,6 +391,7 @@ class LeaveGroupRequest:
     def _read_v5(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 5."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             group_id_length = payload[at]
@@ -396,6 +412,9 @@ class LeaveGroupRequest:
             members_count -= 1
             if not 0 <= members_count * 4 <= size - at:
                 raise wrong_length("LeaveGroupRequest", "LeaveGroupRequest.Members", members_count)
+            room -= members_count
+            if room < 0:
+                raise too_many_entries("LeaveGroupRequest")
             members: list[MemberIdentity] = []
             while members_count:
                 members_count -= 1

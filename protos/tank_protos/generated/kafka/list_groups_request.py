@@ -9,7 +9,14 @@ from typing import ClassVar, Self
 
 from tank_protos.wire.buffer import Buffer
 from tank_protos.wire.errors import TrailingBytes, Truncated, UnsupportedVersion
-from tank_protos.wire.message import no_place, unencodable, wrong_length, wrong_size
+from tank_protos.wire.message import (
+    MOST_ENTRIES,
+    no_place,
+    too_many_entries,
+    unencodable,
+    wrong_length,
+    wrong_size,
+)
 from tank_protos.wire.tagged import UnknownTag, read_unknown, write_tags
 from tank_protos.wire.varint import encode as encode_varint
 from tank_protos.wire.varint import read as read_varint
@@ -131,6 +138,7 @@ class ListGroupsRequest:
     def _read_v4(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 4."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             states_filter_count = payload[at]
@@ -140,6 +148,9 @@ class ListGroupsRequest:
             states_filter_count -= 1
             if not 0 <= states_filter_count <= size - at:
                 raise wrong_length("ListGroupsRequest", "ListGroupsRequest.StatesFilter", states_filter_count)
+            room -= states_filter_count
+            if room < 0:
+                raise too_many_entries("ListGroupsRequest")
             states_filter: list[str] = []
             while states_filter_count:
                 states_filter_count -= 1
@@ -201,6 +212,7 @@ class ListGroupsRequest:
     def _read_v5(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 5."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             states_filter_count = payload[at]
@@ -210,6 +222,9 @@ class ListGroupsRequest:
             states_filter_count -= 1
             if not 0 <= states_filter_count <= size - at:
                 raise wrong_length("ListGroupsRequest", "ListGroupsRequest.StatesFilter", states_filter_count)
+            room -= states_filter_count
+            if room < 0:
+                raise too_many_entries("ListGroupsRequest")
             states_filter: list[str] = []
             while states_filter_count:
                 states_filter_count -= 1
@@ -234,6 +249,9 @@ class ListGroupsRequest:
             types_filter_count -= 1
             if not 0 <= types_filter_count <= size - at:
                 raise wrong_length("ListGroupsRequest", "ListGroupsRequest.TypesFilter", types_filter_count)
+            room -= types_filter_count
+            if room < 0:
+                raise too_many_entries("ListGroupsRequest")
             types_filter: list[str] = []
             while types_filter_count:
                 types_filter_count -= 1

@@ -11,7 +11,14 @@ from typing import ClassVar, Self
 
 from tank_protos.wire.buffer import Buffer
 from tank_protos.wire.errors import TrailingBytes, Truncated, UnsupportedVersion
-from tank_protos.wire.message import no_place, unencodable, wrong_length, wrong_size
+from tank_protos.wire.message import (
+    MOST_ENTRIES,
+    no_place,
+    too_many_entries,
+    unencodable,
+    wrong_length,
+    wrong_size,
+)
 from tank_protos.wire.tagged import UnknownTag, read_unknown, write_tags
 from tank_protos.wire.varint import encode as encode_varint
 from tank_protos.wire.varint import read as read_varint
@@ -151,12 +158,16 @@ class ListOffsetsRequest:
     def _read_v0(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
         """Reads versions 0."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             replica_id, topics_count = _read_ii(payload, at)
             at += 8
             if not 0 <= topics_count * 6 <= size - at:
                 raise wrong_length("ListOffsetsRequest", "ListOffsetsRequest.Topics", topics_count)
+            room -= topics_count
+            if room < 0:
+                raise too_many_entries("ListOffsetsRequest")
             topics: list[ListOffsetsTopic] = []
             while topics_count:
                 topics_count -= 1
@@ -177,6 +188,9 @@ class ListOffsetsRequest:
                         "ListOffsetsTopic.Partitions",
                         list_offsets_topic_partitions_count,
                     )
+                room -= list_offsets_topic_partitions_count
+                if room < 0:
+                    raise too_many_entries("ListOffsetsRequest")
                 list_offsets_topic_partitions: list[ListOffsetsPartition] = []
                 while list_offsets_topic_partitions_count:
                     list_offsets_topic_partitions_count -= 1
@@ -235,12 +249,16 @@ class ListOffsetsRequest:
     def _read_v1(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
         """Reads versions 1."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             replica_id, topics_count = _read_ii(payload, at)
             at += 8
             if not 0 <= topics_count * 6 <= size - at:
                 raise wrong_length("ListOffsetsRequest", "ListOffsetsRequest.Topics", topics_count)
+            room -= topics_count
+            if room < 0:
+                raise too_many_entries("ListOffsetsRequest")
             topics: list[ListOffsetsTopic] = []
             while topics_count:
                 topics_count -= 1
@@ -261,6 +279,9 @@ class ListOffsetsRequest:
                         "ListOffsetsTopic.Partitions",
                         list_offsets_topic_partitions_count,
                     )
+                room -= list_offsets_topic_partitions_count
+                if room < 0:
+                    raise too_many_entries("ListOffsetsRequest")
                 list_offsets_topic_partitions: list[ListOffsetsPartition] = []
                 while list_offsets_topic_partitions_count:
                     list_offsets_topic_partitions_count -= 1
@@ -317,12 +338,16 @@ class ListOffsetsRequest:
     def _read_v2(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
         """Reads versions 2-3."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             replica_id, isolation_level, topics_count = _read_ibi(payload, at)
             at += 9
             if not 0 <= topics_count * 6 <= size - at:
                 raise wrong_length("ListOffsetsRequest", "ListOffsetsRequest.Topics", topics_count)
+            room -= topics_count
+            if room < 0:
+                raise too_many_entries("ListOffsetsRequest")
             topics: list[ListOffsetsTopic] = []
             while topics_count:
                 topics_count -= 1
@@ -343,6 +368,9 @@ class ListOffsetsRequest:
                         "ListOffsetsTopic.Partitions",
                         list_offsets_topic_partitions_count,
                     )
+                room -= list_offsets_topic_partitions_count
+                if room < 0:
+                    raise too_many_entries("ListOffsetsRequest")
                 list_offsets_topic_partitions: list[ListOffsetsPartition] = []
                 while list_offsets_topic_partitions_count:
                     list_offsets_topic_partitions_count -= 1
@@ -397,12 +425,16 @@ class ListOffsetsRequest:
     def _read_v4(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
         """Reads versions 4-5."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             replica_id, isolation_level, topics_count = _read_ibi(payload, at)
             at += 9
             if not 0 <= topics_count * 6 <= size - at:
                 raise wrong_length("ListOffsetsRequest", "ListOffsetsRequest.Topics", topics_count)
+            room -= topics_count
+            if room < 0:
+                raise too_many_entries("ListOffsetsRequest")
             topics: list[ListOffsetsTopic] = []
             while topics_count:
                 topics_count -= 1
@@ -424,6 +456,9 @@ class ListOffsetsRequest:
                         "ListOffsetsTopic.Partitions",
                         list_offsets_topic_partitions_count,
                     )
+                room -= list_offsets_topic_partitions_count
+                if room < 0:
+                    raise too_many_entries("ListOffsetsRequest")
                 list_offsets_topic_partitions = list(
                     starmap(ListOffsetsPartition, _each_iiq(payload[at:end]))
                 )
@@ -468,6 +503,7 @@ class ListOffsetsRequest:
     def _read_v6(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 6-9."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             replica_id, isolation_level, topics_count = _read_ibB(payload, at)
@@ -477,6 +513,9 @@ class ListOffsetsRequest:
             topics_count -= 1
             if not 0 <= topics_count * 3 <= size - at:
                 raise wrong_length("ListOffsetsRequest", "ListOffsetsRequest.Topics", topics_count)
+            room -= topics_count
+            if room < 0:
+                raise too_many_entries("ListOffsetsRequest")
             topics: list[ListOffsetsTopic] = []
             while topics_count:
                 topics_count -= 1
@@ -505,6 +544,9 @@ class ListOffsetsRequest:
                         "ListOffsetsTopic.Partitions",
                         list_offsets_topic_partitions_count,
                     )
+                room -= list_offsets_topic_partitions_count
+                if room < 0:
+                    raise too_many_entries("ListOffsetsRequest")
                 list_offsets_topic_partitions: list[ListOffsetsPartition] = []
                 while list_offsets_topic_partitions_count:
                     list_offsets_topic_partitions_count -= 1
@@ -611,6 +653,7 @@ class ListOffsetsRequest:
     def _read_v10(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 10."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             replica_id, isolation_level, topics_count = _read_ibB(payload, at)
@@ -620,6 +663,9 @@ class ListOffsetsRequest:
             topics_count -= 1
             if not 0 <= topics_count * 3 <= size - at:
                 raise wrong_length("ListOffsetsRequest", "ListOffsetsRequest.Topics", topics_count)
+            room -= topics_count
+            if room < 0:
+                raise too_many_entries("ListOffsetsRequest")
             topics: list[ListOffsetsTopic] = []
             while topics_count:
                 topics_count -= 1
@@ -648,6 +694,9 @@ class ListOffsetsRequest:
                         "ListOffsetsTopic.Partitions",
                         list_offsets_topic_partitions_count,
                     )
+                room -= list_offsets_topic_partitions_count
+                if room < 0:
+                    raise too_many_entries("ListOffsetsRequest")
                 list_offsets_topic_partitions: list[ListOffsetsPartition] = []
                 while list_offsets_topic_partitions_count:
                     list_offsets_topic_partitions_count -= 1

@@ -10,7 +10,7 @@ from typing import ClassVar, Self
 
 from tank_protos.wire.buffer import Buffer
 from tank_protos.wire.errors import TrailingBytes, Truncated, UnsupportedVersion
-from tank_protos.wire.message import unencodable, wrong_length, wrong_size
+from tank_protos.wire.message import MOST_ENTRIES, too_many_entries, unencodable, wrong_length, wrong_size
 from tank_protos.wire.tagged import UnknownTag, read_unknown, write_tags
 from tank_protos.wire.varint import encode as encode_varint
 from tank_protos.wire.varint import read as read_varint
@@ -84,6 +84,7 @@ class ListPartitionReassignmentsRequest:
     def _read_v0(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 0."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             timeout_ms, topics_count = _read_iB(payload, at)
@@ -99,6 +100,9 @@ class ListPartitionReassignmentsRequest:
                         "ListPartitionReassignmentsRequest.Topics",
                         topics_count,
                     )
+                room -= topics_count
+                if room < 0:
+                    raise too_many_entries("ListPartitionReassignmentsRequest")
                 topics = []
                 while topics_count:
                     topics_count -= 1
@@ -132,6 +136,9 @@ class ListPartitionReassignmentsRequest:
                             "ListPartitionReassignmentsTopics.PartitionIndexes",
                             list_partition_reassignments_topics_partition_indexes_count,
                         )
+                    room -= list_partition_reassignments_topics_partition_indexes_count
+                    if room < 0:
+                        raise too_many_entries("ListPartitionReassignmentsRequest")
                     list_partition_reassignments_topics_partition_indexes = list(
                         unpack_from(
                             f">{list_partition_reassignments_topics_partition_indexes_count}i", payload, at

@@ -10,7 +10,14 @@ from typing import ClassVar, Self
 
 from tank_protos.wire.buffer import Buffer
 from tank_protos.wire.errors import TrailingBytes, Truncated, UnsupportedVersion
-from tank_protos.wire.message import no_place, unencodable, wrong_length, wrong_size
+from tank_protos.wire.message import (
+    MOST_ENTRIES,
+    no_place,
+    too_many_entries,
+    unencodable,
+    wrong_length,
+    wrong_size,
+)
 from tank_protos.wire.tagged import UnknownTag, read_unknown, write_tags
 from tank_protos.wire.varint import encode as encode_varint
 from tank_protos.wire.varint import read as read_varint
@@ -83,6 +90,7 @@ class ListTransactionsRequest:
     def _read_v0(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 0."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             state_filters_count = payload[at]
@@ -94,6 +102,9 @@ class ListTransactionsRequest:
                 raise wrong_length(
                     "ListTransactionsRequest", "ListTransactionsRequest.StateFilters", state_filters_count
                 )
+            room -= state_filters_count
+            if room < 0:
+                raise too_many_entries("ListTransactionsRequest")
             state_filters: list[str] = []
             while state_filters_count:
                 state_filters_count -= 1
@@ -123,6 +134,9 @@ class ListTransactionsRequest:
                     "ListTransactionsRequest.ProducerIdFilters",
                     producer_id_filters_count,
                 )
+            room -= producer_id_filters_count
+            if room < 0:
+                raise too_many_entries("ListTransactionsRequest")
             producer_id_filters = list(unpack_from(f">{producer_id_filters_count}q", payload, at))
             at = end
             tags = payload[at]
@@ -179,6 +193,7 @@ class ListTransactionsRequest:
     def _read_v1(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 1."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             state_filters_count = payload[at]
@@ -190,6 +205,9 @@ class ListTransactionsRequest:
                 raise wrong_length(
                     "ListTransactionsRequest", "ListTransactionsRequest.StateFilters", state_filters_count
                 )
+            room -= state_filters_count
+            if room < 0:
+                raise too_many_entries("ListTransactionsRequest")
             state_filters: list[str] = []
             while state_filters_count:
                 state_filters_count -= 1
@@ -219,6 +237,9 @@ class ListTransactionsRequest:
                     "ListTransactionsRequest.ProducerIdFilters",
                     producer_id_filters_count,
                 )
+            room -= producer_id_filters_count
+            if room < 0:
+                raise too_many_entries("ListTransactionsRequest")
             producer_id_filters = list(unpack_from(f">{producer_id_filters_count}q", payload, at))
             at = end
             duration_filter, tags = _read_qB(payload, at)
@@ -274,6 +295,7 @@ class ListTransactionsRequest:
     def _read_v2(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 2."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             state_filters_count = payload[at]
@@ -285,6 +307,9 @@ class ListTransactionsRequest:
                 raise wrong_length(
                     "ListTransactionsRequest", "ListTransactionsRequest.StateFilters", state_filters_count
                 )
+            room -= state_filters_count
+            if room < 0:
+                raise too_many_entries("ListTransactionsRequest")
             state_filters: list[str] = []
             while state_filters_count:
                 state_filters_count -= 1
@@ -314,6 +339,9 @@ class ListTransactionsRequest:
                     "ListTransactionsRequest.ProducerIdFilters",
                     producer_id_filters_count,
                 )
+            room -= producer_id_filters_count
+            if room < 0:
+                raise too_many_entries("ListTransactionsRequest")
             producer_id_filters = list(unpack_from(f">{producer_id_filters_count}q", payload, at))
             at = end
             duration_filter, transactional_id_pattern_length = _read_qB(payload, at)

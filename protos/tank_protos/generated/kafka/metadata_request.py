@@ -10,7 +10,15 @@ from typing import ClassVar, Self
 
 from tank_protos.wire.buffer import Buffer
 from tank_protos.wire.errors import TrailingBytes, Truncated, UnsupportedVersion
-from tank_protos.wire.message import no_place, unencodable, wrong_length, wrong_null, wrong_size
+from tank_protos.wire.message import (
+    MOST_ENTRIES,
+    no_place,
+    too_many_entries,
+    unencodable,
+    wrong_length,
+    wrong_null,
+    wrong_size,
+)
 from tank_protos.wire.tagged import UnknownTag, read_unknown, write_tags
 from tank_protos.wire.varint import encode as encode_varint
 from tank_protos.wire.varint import read as read_varint
@@ -121,12 +129,16 @@ class MetadataRequest:
     def _read_v0(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
         """Reads versions 0."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             (topics_count,) = _read_i(payload, at)
             at += 4
             if not 0 <= topics_count * 2 <= size - at:
                 raise wrong_length("MetadataRequest", "MetadataRequest.Topics", topics_count)
+            room -= topics_count
+            if room < 0:
+                raise too_many_entries("MetadataRequest")
             topics: list[MetadataRequestTopic] = []
             while topics_count:
                 topics_count -= 1
@@ -184,6 +196,7 @@ class MetadataRequest:
     def _read_v1(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
         """Reads versions 1-3."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             (topics_count,) = _read_i(payload, at)
@@ -192,6 +205,9 @@ class MetadataRequest:
             if topics_count != -1:
                 if not 0 <= topics_count * 2 <= size - at:
                     raise wrong_length("MetadataRequest", "MetadataRequest.Topics", topics_count)
+                room -= topics_count
+                if room < 0:
+                    raise too_many_entries("MetadataRequest")
                 topics = []
                 while topics_count:
                     topics_count -= 1
@@ -249,6 +265,7 @@ class MetadataRequest:
     def _read_v4(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
         """Reads versions 4-7."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             (topics_count,) = _read_i(payload, at)
@@ -257,6 +274,9 @@ class MetadataRequest:
             if topics_count != -1:
                 if not 0 <= topics_count * 2 <= size - at:
                     raise wrong_length("MetadataRequest", "MetadataRequest.Topics", topics_count)
+                room -= topics_count
+                if room < 0:
+                    raise too_many_entries("MetadataRequest")
                 topics = []
                 while topics_count:
                     topics_count -= 1
@@ -315,6 +335,7 @@ class MetadataRequest:
     def _read_v8(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
         """Reads versions 8."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             (topics_count,) = _read_i(payload, at)
@@ -323,6 +344,9 @@ class MetadataRequest:
             if topics_count != -1:
                 if not 0 <= topics_count * 2 <= size - at:
                     raise wrong_length("MetadataRequest", "MetadataRequest.Topics", topics_count)
+                room -= topics_count
+                if room < 0:
+                    raise too_many_entries("MetadataRequest")
                 topics = []
                 while topics_count:
                     topics_count -= 1
@@ -391,6 +415,7 @@ class MetadataRequest:
     def _read_v9(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 9."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             topics_count = payload[at]
@@ -402,6 +427,9 @@ class MetadataRequest:
                 topics_count -= 1
                 if topics_count * 2 > size - at:
                     raise wrong_length("MetadataRequest", "MetadataRequest.Topics", topics_count)
+                room -= topics_count
+                if room < 0:
+                    raise too_many_entries("MetadataRequest")
                 topics = []
                 while topics_count:
                     topics_count -= 1
@@ -502,6 +530,7 @@ class MetadataRequest:
     def _read_v10(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 10."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             topics_count = payload[at]
@@ -513,6 +542,9 @@ class MetadataRequest:
                 topics_count -= 1
                 if topics_count * 18 > size - at:
                     raise wrong_length("MetadataRequest", "MetadataRequest.Topics", topics_count)
+                room -= topics_count
+                if room < 0:
+                    raise too_many_entries("MetadataRequest")
                 topics = []
                 while topics_count:
                     topics_count -= 1
@@ -627,6 +659,7 @@ class MetadataRequest:
     def _read_v11(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 11-13."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             topics_count = payload[at]
@@ -638,6 +671,9 @@ class MetadataRequest:
                 topics_count -= 1
                 if topics_count * 18 > size - at:
                     raise wrong_length("MetadataRequest", "MetadataRequest.Topics", topics_count)
+                room -= topics_count
+                if room < 0:
+                    raise too_many_entries("MetadataRequest")
                 topics = []
                 while topics_count:
                     topics_count -= 1

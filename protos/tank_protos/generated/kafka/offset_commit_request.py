@@ -10,7 +10,14 @@ from typing import ClassVar, Self
 
 from tank_protos.wire.buffer import Buffer
 from tank_protos.wire.errors import TrailingBytes, Truncated, UnsupportedVersion
-from tank_protos.wire.message import no_place, unencodable, wrong_length, wrong_size
+from tank_protos.wire.message import (
+    MOST_ENTRIES,
+    no_place,
+    too_many_entries,
+    unencodable,
+    wrong_length,
+    wrong_size,
+)
 from tank_protos.wire.tagged import UnknownTag, read_unknown, write_tags
 from tank_protos.wire.varint import encode as encode_varint
 from tank_protos.wire.varint import read as read_varint
@@ -160,6 +167,7 @@ class OffsetCommitRequest:
     def _read_v0(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
         """Reads versions 0."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             (group_id_length,) = _read_h(payload, at)
@@ -173,6 +181,9 @@ class OffsetCommitRequest:
             at += 4
             if not 0 <= topics_count * 6 <= size - at:
                 raise wrong_length("OffsetCommitRequest", "OffsetCommitRequest.Topics", topics_count)
+            room -= topics_count
+            if room < 0:
+                raise too_many_entries("OffsetCommitRequest")
             topics: list[OffsetCommitRequestTopic] = []
             while topics_count:
                 topics_count -= 1
@@ -197,6 +208,9 @@ class OffsetCommitRequest:
                         "OffsetCommitRequestTopic.Partitions",
                         offset_commit_request_topic_partitions_count,
                     )
+                room -= offset_commit_request_topic_partitions_count
+                if room < 0:
+                    raise too_many_entries("OffsetCommitRequest")
                 offset_commit_request_topic_partitions: list[OffsetCommitRequestPartition] = []
                 while offset_commit_request_topic_partitions_count:
                     offset_commit_request_topic_partitions_count -= 1
@@ -287,6 +301,7 @@ class OffsetCommitRequest:
     def _read_v1(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
         """Reads versions 1."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             (group_id_length,) = _read_h(payload, at)
@@ -307,6 +322,9 @@ class OffsetCommitRequest:
             at += 4
             if not 0 <= topics_count * 6 <= size - at:
                 raise wrong_length("OffsetCommitRequest", "OffsetCommitRequest.Topics", topics_count)
+            room -= topics_count
+            if room < 0:
+                raise too_many_entries("OffsetCommitRequest")
             topics: list[OffsetCommitRequestTopic] = []
             while topics_count:
                 topics_count -= 1
@@ -331,6 +349,9 @@ class OffsetCommitRequest:
                         "OffsetCommitRequestTopic.Partitions",
                         offset_commit_request_topic_partitions_count,
                     )
+                room -= offset_commit_request_topic_partitions_count
+                if room < 0:
+                    raise too_many_entries("OffsetCommitRequest")
                 offset_commit_request_topic_partitions: list[OffsetCommitRequestPartition] = []
                 while offset_commit_request_topic_partitions_count:
                     offset_commit_request_topic_partitions_count -= 1
@@ -424,6 +445,7 @@ class OffsetCommitRequest:
     def _read_v2(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
         """Reads versions 2-4."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             (group_id_length,) = _read_h(payload, at)
@@ -444,6 +466,9 @@ class OffsetCommitRequest:
             at += 12
             if not 0 <= topics_count * 6 <= size - at:
                 raise wrong_length("OffsetCommitRequest", "OffsetCommitRequest.Topics", topics_count)
+            room -= topics_count
+            if room < 0:
+                raise too_many_entries("OffsetCommitRequest")
             topics: list[OffsetCommitRequestTopic] = []
             while topics_count:
                 topics_count -= 1
@@ -468,6 +493,9 @@ class OffsetCommitRequest:
                         "OffsetCommitRequestTopic.Partitions",
                         offset_commit_request_topic_partitions_count,
                     )
+                room -= offset_commit_request_topic_partitions_count
+                if room < 0:
+                    raise too_many_entries("OffsetCommitRequest")
                 offset_commit_request_topic_partitions: list[OffsetCommitRequestPartition] = []
                 while offset_commit_request_topic_partitions_count:
                     offset_commit_request_topic_partitions_count -= 1
@@ -563,6 +591,7 @@ class OffsetCommitRequest:
     def _read_v5(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
         """Reads versions 5."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             (group_id_length,) = _read_h(payload, at)
@@ -583,6 +612,9 @@ class OffsetCommitRequest:
             at += 4
             if not 0 <= topics_count * 6 <= size - at:
                 raise wrong_length("OffsetCommitRequest", "OffsetCommitRequest.Topics", topics_count)
+            room -= topics_count
+            if room < 0:
+                raise too_many_entries("OffsetCommitRequest")
             topics: list[OffsetCommitRequestTopic] = []
             while topics_count:
                 topics_count -= 1
@@ -607,6 +639,9 @@ class OffsetCommitRequest:
                         "OffsetCommitRequestTopic.Partitions",
                         offset_commit_request_topic_partitions_count,
                     )
+                room -= offset_commit_request_topic_partitions_count
+                if room < 0:
+                    raise too_many_entries("OffsetCommitRequest")
                 offset_commit_request_topic_partitions: list[OffsetCommitRequestPartition] = []
                 while offset_commit_request_topic_partitions_count:
                     offset_commit_request_topic_partitions_count -= 1
@@ -700,6 +735,7 @@ class OffsetCommitRequest:
     def _read_v6(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
         """Reads versions 6."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             (group_id_length,) = _read_h(payload, at)
@@ -720,6 +756,9 @@ class OffsetCommitRequest:
             at += 4
             if not 0 <= topics_count * 6 <= size - at:
                 raise wrong_length("OffsetCommitRequest", "OffsetCommitRequest.Topics", topics_count)
+            room -= topics_count
+            if room < 0:
+                raise too_many_entries("OffsetCommitRequest")
             topics: list[OffsetCommitRequestTopic] = []
             while topics_count:
                 topics_count -= 1
@@ -744,6 +783,9 @@ class OffsetCommitRequest:
                         "OffsetCommitRequestTopic.Partitions",
                         offset_commit_request_topic_partitions_count,
                     )
+                room -= offset_commit_request_topic_partitions_count
+                if room < 0:
+                    raise too_many_entries("OffsetCommitRequest")
                 offset_commit_request_topic_partitions: list[OffsetCommitRequestPartition] = []
                 while offset_commit_request_topic_partitions_count:
                     offset_commit_request_topic_partitions_count -= 1
@@ -839,6 +881,7 @@ class OffsetCommitRequest:
     def _read_v7(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
         """Reads versions 7."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             (group_id_length,) = _read_h(payload, at)
@@ -870,6 +913,9 @@ class OffsetCommitRequest:
             at += 4
             if not 0 <= topics_count * 6 <= size - at:
                 raise wrong_length("OffsetCommitRequest", "OffsetCommitRequest.Topics", topics_count)
+            room -= topics_count
+            if room < 0:
+                raise too_many_entries("OffsetCommitRequest")
             topics: list[OffsetCommitRequestTopic] = []
             while topics_count:
                 topics_count -= 1
@@ -894,6 +940,9 @@ class OffsetCommitRequest:
                         "OffsetCommitRequestTopic.Partitions",
                         offset_commit_request_topic_partitions_count,
                     )
+                room -= offset_commit_request_topic_partitions_count
+                if room < 0:
+                    raise too_many_entries("OffsetCommitRequest")
                 offset_commit_request_topic_partitions: list[OffsetCommitRequestPartition] = []
                 while offset_commit_request_topic_partitions_count:
                     offset_commit_request_topic_partitions_count -= 1
@@ -995,6 +1044,7 @@ class OffsetCommitRequest:
     def _read_v8(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 8-9."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             group_id_length = payload[at]
@@ -1042,6 +1092,9 @@ class OffsetCommitRequest:
             topics_count -= 1
             if not 0 <= topics_count * 3 <= size - at:
                 raise wrong_length("OffsetCommitRequest", "OffsetCommitRequest.Topics", topics_count)
+            room -= topics_count
+            if room < 0:
+                raise too_many_entries("OffsetCommitRequest")
             topics: list[OffsetCommitRequestTopic] = []
             while topics_count:
                 topics_count -= 1
@@ -1072,6 +1125,9 @@ class OffsetCommitRequest:
                         "OffsetCommitRequestTopic.Partitions",
                         offset_commit_request_topic_partitions_count,
                     )
+                room -= offset_commit_request_topic_partitions_count
+                if room < 0:
+                    raise too_many_entries("OffsetCommitRequest")
                 offset_commit_request_topic_partitions: list[OffsetCommitRequestPartition] = []
                 while offset_commit_request_topic_partitions_count:
                     offset_commit_request_topic_partitions_count -= 1

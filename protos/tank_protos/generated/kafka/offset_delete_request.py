@@ -13,7 +13,7 @@ from typing import ClassVar, Self
 from tank_protos.wire.buffer import Buffer
 from tank_protos.wire.errors import TrailingBytes, Truncated, UnsupportedVersion
 from tank_protos.wire.keyed import KeyedList
-from tank_protos.wire.message import unencodable, wrong_length
+from tank_protos.wire.message import MOST_ENTRIES, too_many_entries, unencodable, wrong_length
 
 _read_h = Struct(">h").unpack_from
 _write_h = Struct(">h").pack
@@ -79,6 +79,7 @@ class OffsetDeleteRequest:
         if type(payload) is not memoryview:
             payload = memoryview(payload)
         size = len(payload)
+        room = MOST_ENTRIES
         at = 0
         try:
             (group_id_length,) = _read_h(payload, at)
@@ -92,6 +93,9 @@ class OffsetDeleteRequest:
             at += 4
             if not 0 <= topics_count * 6 <= size - at:
                 raise wrong_length("OffsetDeleteRequest", "OffsetDeleteRequest.Topics", topics_count)
+            room -= topics_count
+            if room < 0:
+                raise too_many_entries("OffsetDeleteRequest")
             topics: list[OffsetDeleteRequestTopic] = []
             while topics_count:
                 topics_count -= 1
@@ -117,6 +121,9 @@ class OffsetDeleteRequest:
                         "OffsetDeleteRequestTopic.Partitions",
                         offset_delete_request_topic_partitions_count,
                     )
+                room -= offset_delete_request_topic_partitions_count
+                if room < 0:
+                    raise too_many_entries("OffsetDeleteRequest")
                 offset_delete_request_topic_partitions = list(
                     starmap(OffsetDeleteRequestPartition, _each_i(payload[at:end]))
                 )
@@ -138,6 +145,7 @@ class OffsetDeleteRequest:
         if version != 0:
             raise UnsupportedVersion(f"OffsetDeleteRequest has no version {version}; known: 0")
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             (group_id_length,) = _read_h(payload, at)
@@ -151,6 +159,9 @@ class OffsetDeleteRequest:
             at += 4
             if not 0 <= topics_count * 6 <= size - at:
                 raise wrong_length("OffsetDeleteRequest", "OffsetDeleteRequest.Topics", topics_count)
+            room -= topics_count
+            if room < 0:
+                raise too_many_entries("OffsetDeleteRequest")
             topics: list[OffsetDeleteRequestTopic] = []
             while topics_count:
                 topics_count -= 1
@@ -176,6 +187,9 @@ class OffsetDeleteRequest:
                         "OffsetDeleteRequestTopic.Partitions",
                         offset_delete_request_topic_partitions_count,
                     )
+                room -= offset_delete_request_topic_partitions_count
+                if room < 0:
+                    raise too_many_entries("OffsetDeleteRequest")
                 offset_delete_request_topic_partitions = list(
                     starmap(OffsetDeleteRequestPartition, _each_i(payload[at:end]))
                 )

@@ -10,7 +10,15 @@ from typing import ClassVar, Self
 
 from tank_protos.wire.buffer import Buffer
 from tank_protos.wire.errors import TrailingBytes, Truncated, UnsupportedVersion
-from tank_protos.wire.message import no_place, unencodable, wrong_length, wrong_null, wrong_size
+from tank_protos.wire.message import (
+    MOST_ENTRIES,
+    no_place,
+    too_many_entries,
+    unencodable,
+    wrong_length,
+    wrong_null,
+    wrong_size,
+)
 from tank_protos.wire.tagged import UnknownTag, read_unknown, write_tags
 from tank_protos.wire.varint import encode as encode_varint
 from tank_protos.wire.varint import read as read_varint
@@ -155,6 +163,7 @@ class OffsetFetchRequest:
     def _read_v0(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
         """Reads versions 0-1."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             (group_id_length,) = _read_h(payload, at)
@@ -168,6 +177,9 @@ class OffsetFetchRequest:
             at += 4
             if not 0 <= topics_count * 6 <= size - at:
                 raise wrong_length("OffsetFetchRequest", "OffsetFetchRequest.Topics", topics_count)
+            room -= topics_count
+            if room < 0:
+                raise too_many_entries("OffsetFetchRequest")
             topics: list[OffsetFetchRequestTopic] = []
             while topics_count:
                 topics_count -= 1
@@ -191,6 +203,9 @@ class OffsetFetchRequest:
                         "OffsetFetchRequestTopic.PartitionIndexes",
                         offset_fetch_request_topic_partition_indexes_count,
                     )
+                room -= offset_fetch_request_topic_partition_indexes_count
+                if room < 0:
+                    raise too_many_entries("OffsetFetchRequest")
                 offset_fetch_request_topic_partition_indexes = list(
                     unpack_from(f">{offset_fetch_request_topic_partition_indexes_count}i", payload, at)
                 )
@@ -242,6 +257,7 @@ class OffsetFetchRequest:
     def _read_v2(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
         """Reads versions 2-5."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             (group_id_length,) = _read_h(payload, at)
@@ -257,6 +273,9 @@ class OffsetFetchRequest:
             if topics_count != -1:
                 if not 0 <= topics_count * 6 <= size - at:
                     raise wrong_length("OffsetFetchRequest", "OffsetFetchRequest.Topics", topics_count)
+                room -= topics_count
+                if room < 0:
+                    raise too_many_entries("OffsetFetchRequest")
                 topics = []
                 while topics_count:
                     topics_count -= 1
@@ -282,6 +301,9 @@ class OffsetFetchRequest:
                             "OffsetFetchRequestTopic.PartitionIndexes",
                             offset_fetch_request_topic_partition_indexes_count,
                         )
+                    room -= offset_fetch_request_topic_partition_indexes_count
+                    if room < 0:
+                        raise too_many_entries("OffsetFetchRequest")
                     offset_fetch_request_topic_partition_indexes = list(
                         unpack_from(f">{offset_fetch_request_topic_partition_indexes_count}i", payload, at)
                     )
@@ -333,6 +355,7 @@ class OffsetFetchRequest:
     def _read_v6(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 6."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             group_id_length = payload[at]
@@ -355,6 +378,9 @@ class OffsetFetchRequest:
                 topics_count -= 1
                 if topics_count * 3 > size - at:
                     raise wrong_length("OffsetFetchRequest", "OffsetFetchRequest.Topics", topics_count)
+                room -= topics_count
+                if room < 0:
+                    raise too_many_entries("OffsetFetchRequest")
                 topics = []
                 while topics_count:
                     topics_count -= 1
@@ -386,6 +412,9 @@ class OffsetFetchRequest:
                             "OffsetFetchRequestTopic.PartitionIndexes",
                             offset_fetch_request_topic_partition_indexes_count,
                         )
+                    room -= offset_fetch_request_topic_partition_indexes_count
+                    if room < 0:
+                        raise too_many_entries("OffsetFetchRequest")
                     offset_fetch_request_topic_partition_indexes = list(
                         unpack_from(f">{offset_fetch_request_topic_partition_indexes_count}i", payload, at)
                     )
@@ -477,6 +506,7 @@ class OffsetFetchRequest:
     def _read_v7(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 7."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             group_id_length = payload[at]
@@ -499,6 +529,9 @@ class OffsetFetchRequest:
                 topics_count -= 1
                 if topics_count * 3 > size - at:
                     raise wrong_length("OffsetFetchRequest", "OffsetFetchRequest.Topics", topics_count)
+                room -= topics_count
+                if room < 0:
+                    raise too_many_entries("OffsetFetchRequest")
                 topics = []
                 while topics_count:
                     topics_count -= 1
@@ -530,6 +563,9 @@ class OffsetFetchRequest:
                             "OffsetFetchRequestTopic.PartitionIndexes",
                             offset_fetch_request_topic_partition_indexes_count,
                         )
+                    room -= offset_fetch_request_topic_partition_indexes_count
+                    if room < 0:
+                        raise too_many_entries("OffsetFetchRequest")
                     offset_fetch_request_topic_partition_indexes = list(
                         unpack_from(f">{offset_fetch_request_topic_partition_indexes_count}i", payload, at)
                     )
@@ -620,6 +656,7 @@ class OffsetFetchRequest:
     def _read_v8(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 8."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             groups_count = payload[at]
@@ -629,6 +666,9 @@ class OffsetFetchRequest:
             groups_count -= 1
             if not 0 <= groups_count * 3 <= size - at:
                 raise wrong_length("OffsetFetchRequest", "OffsetFetchRequest.Groups", groups_count)
+            room -= groups_count
+            if room < 0:
+                raise too_many_entries("OffsetFetchRequest")
             groups: list[OffsetFetchRequestGroup] = []
             while groups_count:
                 groups_count -= 1
@@ -661,6 +701,9 @@ class OffsetFetchRequest:
                             "OffsetFetchRequestGroup.Topics",
                             offset_fetch_request_group_topics_count,
                         )
+                    room -= offset_fetch_request_group_topics_count
+                    if room < 0:
+                        raise too_many_entries("OffsetFetchRequest")
                     offset_fetch_request_group_topics = []
                     while offset_fetch_request_group_topics_count:
                         offset_fetch_request_group_topics_count -= 1
@@ -694,6 +737,9 @@ class OffsetFetchRequest:
                                 "OffsetFetchRequestTopics.PartitionIndexes",
                                 offset_fetch_request_topics_partition_indexes_count,
                             )
+                        room -= offset_fetch_request_topics_partition_indexes_count
+                        if room < 0:
+                            raise too_many_entries("OffsetFetchRequest")
                         offset_fetch_request_topics_partition_indexes = list(
                             unpack_from(
                                 f">{offset_fetch_request_topics_partition_indexes_count}i", payload, at
@@ -817,6 +863,7 @@ class OffsetFetchRequest:
     def _read_v9(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 9."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             groups_count = payload[at]
@@ -826,6 +873,9 @@ class OffsetFetchRequest:
             groups_count -= 1
             if not 0 <= groups_count * 8 <= size - at:
                 raise wrong_length("OffsetFetchRequest", "OffsetFetchRequest.Groups", groups_count)
+            room -= groups_count
+            if room < 0:
+                raise too_many_entries("OffsetFetchRequest")
             groups: list[OffsetFetchRequestGroup] = []
             while groups_count:
                 groups_count -= 1
@@ -878,6 +928,9 @@ class OffsetFetchRequest:
                             "OffsetFetchRequestGroup.Topics",
                             offset_fetch_request_group_topics_count,
                         )
+                    room -= offset_fetch_request_group_topics_count
+                    if room < 0:
+                        raise too_many_entries("OffsetFetchRequest")
                     offset_fetch_request_group_topics = []
                     while offset_fetch_request_group_topics_count:
                         offset_fetch_request_group_topics_count -= 1
@@ -911,6 +964,9 @@ class OffsetFetchRequest:
                                 "OffsetFetchRequestTopics.PartitionIndexes",
                                 offset_fetch_request_topics_partition_indexes_count,
                             )
+                        room -= offset_fetch_request_topics_partition_indexes_count
+                        if room < 0:
+                            raise too_many_entries("OffsetFetchRequest")
                         offset_fetch_request_topics_partition_indexes = list(
                             unpack_from(
                                 f">{offset_fetch_request_topics_partition_indexes_count}i", payload, at

@@ -13,7 +13,14 @@ from typing import ClassVar, Self
 from tank_protos.wire.buffer import Buffer
 from tank_protos.wire.errors import TrailingBytes, Truncated, UnsupportedVersion
 from tank_protos.wire.keyed import KeyedList
-from tank_protos.wire.message import no_place, unencodable, wrong_length, wrong_size
+from tank_protos.wire.message import (
+    MOST_ENTRIES,
+    no_place,
+    too_many_entries,
+    unencodable,
+    wrong_length,
+    wrong_size,
+)
 from tank_protos.wire.tagged import UnknownTag, read_unknown, write_tags
 from tank_protos.wire.varint import encode as encode_varint
 from tank_protos.wire.varint import read as read_varint
@@ -133,6 +140,7 @@ class OffsetForLeaderEpochRequest:
     def _read_v0(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
         """Reads versions 0-1."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             (topics_count,) = _read_i(payload, at)
@@ -141,6 +149,9 @@ class OffsetForLeaderEpochRequest:
                 raise wrong_length(
                     "OffsetForLeaderEpochRequest", "OffsetForLeaderEpochRequest.Topics", topics_count
                 )
+            room -= topics_count
+            if room < 0:
+                raise too_many_entries("OffsetForLeaderEpochRequest")
             topics: list[OffsetForLeaderTopic] = []
             while topics_count:
                 topics_count -= 1
@@ -163,6 +174,9 @@ class OffsetForLeaderEpochRequest:
                         "OffsetForLeaderTopic.Partitions",
                         offset_for_leader_topic_partitions_count,
                     )
+                room -= offset_for_leader_topic_partitions_count
+                if room < 0:
+                    raise too_many_entries("OffsetForLeaderEpochRequest")
                 offset_for_leader_topic_partitions: list[OffsetForLeaderPartition] = []
                 while offset_for_leader_topic_partitions_count:
                     offset_for_leader_topic_partitions_count -= 1
@@ -218,6 +232,7 @@ class OffsetForLeaderEpochRequest:
     def _read_v2(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
         """Reads versions 2."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             (topics_count,) = _read_i(payload, at)
@@ -226,6 +241,9 @@ class OffsetForLeaderEpochRequest:
                 raise wrong_length(
                     "OffsetForLeaderEpochRequest", "OffsetForLeaderEpochRequest.Topics", topics_count
                 )
+            room -= topics_count
+            if room < 0:
+                raise too_many_entries("OffsetForLeaderEpochRequest")
             topics: list[OffsetForLeaderTopic] = []
             while topics_count:
                 topics_count -= 1
@@ -249,6 +267,9 @@ class OffsetForLeaderEpochRequest:
                         "OffsetForLeaderTopic.Partitions",
                         offset_for_leader_topic_partitions_count,
                     )
+                room -= offset_for_leader_topic_partitions_count
+                if room < 0:
+                    raise too_many_entries("OffsetForLeaderEpochRequest")
                 offset_for_leader_topic_partitions = list(
                     starmap(OffsetForLeaderPartition, _each_iii(payload[at:end]))
                 )
@@ -295,6 +316,7 @@ class OffsetForLeaderEpochRequest:
     def _read_v3(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
         """Reads versions 3."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             replica_id, topics_count = _read_ii(payload, at)
@@ -303,6 +325,9 @@ class OffsetForLeaderEpochRequest:
                 raise wrong_length(
                     "OffsetForLeaderEpochRequest", "OffsetForLeaderEpochRequest.Topics", topics_count
                 )
+            room -= topics_count
+            if room < 0:
+                raise too_many_entries("OffsetForLeaderEpochRequest")
             topics: list[OffsetForLeaderTopic] = []
             while topics_count:
                 topics_count -= 1
@@ -326,6 +351,9 @@ class OffsetForLeaderEpochRequest:
                         "OffsetForLeaderTopic.Partitions",
                         offset_for_leader_topic_partitions_count,
                     )
+                room -= offset_for_leader_topic_partitions_count
+                if room < 0:
+                    raise too_many_entries("OffsetForLeaderEpochRequest")
                 offset_for_leader_topic_partitions = list(
                     starmap(OffsetForLeaderPartition, _each_iii(payload[at:end]))
                 )
@@ -372,6 +400,7 @@ class OffsetForLeaderEpochRequest:
     def _read_v4(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 4."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             replica_id, topics_count = _read_iB(payload, at)
@@ -383,6 +412,9 @@ class OffsetForLeaderEpochRequest:
                 raise wrong_length(
                     "OffsetForLeaderEpochRequest", "OffsetForLeaderEpochRequest.Topics", topics_count
                 )
+            room -= topics_count
+            if room < 0:
+                raise too_many_entries("OffsetForLeaderEpochRequest")
             topics: list[OffsetForLeaderTopic] = []
             while topics_count:
                 topics_count -= 1
@@ -411,6 +443,9 @@ class OffsetForLeaderEpochRequest:
                         "OffsetForLeaderTopic.Partitions",
                         offset_for_leader_topic_partitions_count,
                     )
+                room -= offset_for_leader_topic_partitions_count
+                if room < 0:
+                    raise too_many_entries("OffsetForLeaderEpochRequest")
                 offset_for_leader_topic_partitions: list[OffsetForLeaderPartition] = []
                 while offset_for_leader_topic_partitions_count:
                     offset_for_leader_topic_partitions_count -= 1

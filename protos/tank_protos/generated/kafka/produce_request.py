@@ -12,7 +12,14 @@ from typing import ClassVar, Self
 from tank_protos.wire.buffer import Buffer
 from tank_protos.wire.errors import TrailingBytes, Truncated, UnsupportedVersion
 from tank_protos.wire.keyed import KeyedList
-from tank_protos.wire.message import no_place, unencodable, wrong_length, wrong_size
+from tank_protos.wire.message import (
+    MOST_ENTRIES,
+    no_place,
+    too_many_entries,
+    unencodable,
+    wrong_length,
+    wrong_size,
+)
 from tank_protos.wire.tagged import UnknownTag, read_unknown, write_tags
 from tank_protos.wire.varint import encode as encode_varint
 from tank_protos.wire.varint import read as read_varint
@@ -141,12 +148,16 @@ class ProduceRequest:
     def _read_v0(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
         """Reads versions 0-2."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             acks, timeout_ms, topic_data_count = _read_hii(payload, at)
             at += 10
             if not 0 <= topic_data_count * 6 <= size - at:
                 raise wrong_length("ProduceRequest", "ProduceRequest.TopicData", topic_data_count)
+            room -= topic_data_count
+            if room < 0:
+                raise too_many_entries("ProduceRequest")
             topic_data: list[TopicProduceData] = []
             while topic_data_count:
                 topic_data_count -= 1
@@ -167,6 +178,9 @@ class ProduceRequest:
                         "TopicProduceData.PartitionData",
                         topic_produce_data_partition_data_count,
                     )
+                room -= topic_produce_data_partition_data_count
+                if room < 0:
+                    raise too_many_entries("ProduceRequest")
                 topic_produce_data_partition_data: list[PartitionProduceData] = []
                 while topic_produce_data_partition_data_count:
                     topic_produce_data_partition_data_count -= 1
@@ -236,6 +250,7 @@ class ProduceRequest:
     def _read_v3(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
         """Reads versions 3-8."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             (transactional_id_length,) = _read_h(payload, at)
@@ -253,6 +268,9 @@ class ProduceRequest:
             at += 10
             if not 0 <= topic_data_count * 6 <= size - at:
                 raise wrong_length("ProduceRequest", "ProduceRequest.TopicData", topic_data_count)
+            room -= topic_data_count
+            if room < 0:
+                raise too_many_entries("ProduceRequest")
             topic_data: list[TopicProduceData] = []
             while topic_data_count:
                 topic_data_count -= 1
@@ -273,6 +291,9 @@ class ProduceRequest:
                         "TopicProduceData.PartitionData",
                         topic_produce_data_partition_data_count,
                     )
+                room -= topic_produce_data_partition_data_count
+                if room < 0:
+                    raise too_many_entries("ProduceRequest")
                 topic_produce_data_partition_data: list[PartitionProduceData] = []
                 while topic_produce_data_partition_data_count:
                     topic_produce_data_partition_data_count -= 1
@@ -348,6 +369,7 @@ class ProduceRequest:
     def _read_v9(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 9-12."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             transactional_id_length = payload[at]
@@ -370,6 +392,9 @@ class ProduceRequest:
             topic_data_count -= 1
             if not 0 <= topic_data_count * 3 <= size - at:
                 raise wrong_length("ProduceRequest", "ProduceRequest.TopicData", topic_data_count)
+            room -= topic_data_count
+            if room < 0:
+                raise too_many_entries("ProduceRequest")
             topic_data: list[TopicProduceData] = []
             while topic_data_count:
                 topic_data_count -= 1
@@ -395,6 +420,9 @@ class ProduceRequest:
                         "TopicProduceData.PartitionData",
                         topic_produce_data_partition_data_count,
                     )
+                room -= topic_produce_data_partition_data_count
+                if room < 0:
+                    raise too_many_entries("ProduceRequest")
                 topic_produce_data_partition_data: list[PartitionProduceData] = []
                 while topic_produce_data_partition_data_count:
                     topic_produce_data_partition_data_count -= 1
@@ -532,6 +560,7 @@ class ProduceRequest:
     def _read_v13(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 13."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             transactional_id_length = payload[at]
@@ -554,6 +583,9 @@ class ProduceRequest:
             topic_data_count -= 1
             if not 0 <= topic_data_count * 18 <= size - at:
                 raise wrong_length("ProduceRequest", "ProduceRequest.TopicData", topic_data_count)
+            room -= topic_data_count
+            if room < 0:
+                raise too_many_entries("ProduceRequest")
             topic_data: list[TopicProduceData] = []
             while topic_data_count:
                 topic_data_count -= 1
@@ -568,6 +600,9 @@ class ProduceRequest:
                         "TopicProduceData.PartitionData",
                         topic_produce_data_partition_data_count,
                     )
+                room -= topic_produce_data_partition_data_count
+                if room < 0:
+                    raise too_many_entries("ProduceRequest")
                 topic_produce_data_partition_data: list[PartitionProduceData] = []
                 while topic_produce_data_partition_data_count:
                     topic_produce_data_partition_data_count -= 1

@@ -10,7 +10,14 @@ from typing import ClassVar, Self
 
 from tank_protos.wire.buffer import Buffer
 from tank_protos.wire.errors import TrailingBytes, Truncated, UnsupportedVersion
-from tank_protos.wire.message import no_place, unencodable, wrong_length, wrong_size
+from tank_protos.wire.message import (
+    MOST_ENTRIES,
+    no_place,
+    too_many_entries,
+    unencodable,
+    wrong_length,
+    wrong_size,
+)
 from tank_protos.wire.tagged import UnknownTag, read_unknown, write_tags
 from tank_protos.wire.varint import encode as encode_varint
 from tank_protos.wire.varint import read as read_varint
@@ -115,6 +122,7 @@ class SyncGroupRequest:
     def _read_v0(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
         """Reads versions 0-2."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             (group_id_length,) = _read_h(payload, at)
@@ -135,6 +143,9 @@ class SyncGroupRequest:
             at += 4
             if not 0 <= assignments_count * 6 <= size - at:
                 raise wrong_length("SyncGroupRequest", "SyncGroupRequest.Assignments", assignments_count)
+            room -= assignments_count
+            if room < 0:
+                raise too_many_entries("SyncGroupRequest")
             assignments: list[SyncGroupRequestAssignment] = []
             while assignments_count:
                 assignments_count -= 1
@@ -209,6 +220,7 @@ class SyncGroupRequest:
     def _read_v3(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
         """Reads versions 3."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             (group_id_length,) = _read_h(payload, at)
@@ -240,6 +252,9 @@ class SyncGroupRequest:
             at += 4
             if not 0 <= assignments_count * 6 <= size - at:
                 raise wrong_length("SyncGroupRequest", "SyncGroupRequest.Assignments", assignments_count)
+            room -= assignments_count
+            if room < 0:
+                raise too_many_entries("SyncGroupRequest")
             assignments: list[SyncGroupRequestAssignment] = []
             while assignments_count:
                 assignments_count -= 1
@@ -320,6 +335,7 @@ class SyncGroupRequest:
     def _read_v4(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 4."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             group_id_length = payload[at]
@@ -365,6 +381,9 @@ class SyncGroupRequest:
             assignments_count -= 1
             if not 0 <= assignments_count * 3 <= size - at:
                 raise wrong_length("SyncGroupRequest", "SyncGroupRequest.Assignments", assignments_count)
+            room -= assignments_count
+            if room < 0:
+                raise too_many_entries("SyncGroupRequest")
             assignments: list[SyncGroupRequestAssignment] = []
             while assignments_count:
                 assignments_count -= 1
@@ -505,6 +524,7 @@ class SyncGroupRequest:
     def _read_v5(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 5."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             group_id_length = payload[at]
@@ -576,6 +596,9 @@ class SyncGroupRequest:
             assignments_count -= 1
             if not 0 <= assignments_count * 3 <= size - at:
                 raise wrong_length("SyncGroupRequest", "SyncGroupRequest.Assignments", assignments_count)
+            room -= assignments_count
+            if room < 0:
+                raise too_many_entries("SyncGroupRequest")
             assignments: list[SyncGroupRequestAssignment] = []
             while assignments_count:
                 assignments_count -= 1

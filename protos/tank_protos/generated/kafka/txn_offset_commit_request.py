@@ -10,7 +10,14 @@ from typing import ClassVar, Self
 
 from tank_protos.wire.buffer import Buffer
 from tank_protos.wire.errors import TrailingBytes, Truncated, UnsupportedVersion
-from tank_protos.wire.message import no_place, unencodable, wrong_length, wrong_size
+from tank_protos.wire.message import (
+    MOST_ENTRIES,
+    no_place,
+    too_many_entries,
+    unencodable,
+    wrong_length,
+    wrong_size,
+)
 from tank_protos.wire.tagged import UnknownTag, read_unknown, write_tags
 from tank_protos.wire.varint import encode as encode_varint
 from tank_protos.wire.varint import read as read_varint
@@ -143,6 +150,7 @@ class TxnOffsetCommitRequest:
     def _read_v0(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
         """Reads versions 0-1."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             (transactional_id_length,) = _read_h(payload, at)
@@ -169,6 +177,9 @@ class TxnOffsetCommitRequest:
             at += 14
             if not 0 <= topics_count * 6 <= size - at:
                 raise wrong_length("TxnOffsetCommitRequest", "TxnOffsetCommitRequest.Topics", topics_count)
+            room -= topics_count
+            if room < 0:
+                raise too_many_entries("TxnOffsetCommitRequest")
             topics: list[TxnOffsetCommitRequestTopic] = []
             while topics_count:
                 topics_count -= 1
@@ -193,6 +204,9 @@ class TxnOffsetCommitRequest:
                         "TxnOffsetCommitRequestTopic.Partitions",
                         txn_offset_commit_request_topic_partitions_count,
                     )
+                room -= txn_offset_commit_request_topic_partitions_count
+                if room < 0:
+                    raise too_many_entries("TxnOffsetCommitRequest")
                 txn_offset_commit_request_topic_partitions: list[TxnOffsetCommitRequestPartition] = []
                 while txn_offset_commit_request_topic_partitions_count:
                     txn_offset_commit_request_topic_partitions_count -= 1
@@ -287,6 +301,7 @@ class TxnOffsetCommitRequest:
     def _read_v2(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
         """Reads versions 2."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             (transactional_id_length,) = _read_h(payload, at)
@@ -313,6 +328,9 @@ class TxnOffsetCommitRequest:
             at += 14
             if not 0 <= topics_count * 6 <= size - at:
                 raise wrong_length("TxnOffsetCommitRequest", "TxnOffsetCommitRequest.Topics", topics_count)
+            room -= topics_count
+            if room < 0:
+                raise too_many_entries("TxnOffsetCommitRequest")
             topics: list[TxnOffsetCommitRequestTopic] = []
             while topics_count:
                 topics_count -= 1
@@ -337,6 +355,9 @@ class TxnOffsetCommitRequest:
                         "TxnOffsetCommitRequestTopic.Partitions",
                         txn_offset_commit_request_topic_partitions_count,
                     )
+                room -= txn_offset_commit_request_topic_partitions_count
+                if room < 0:
+                    raise too_many_entries("TxnOffsetCommitRequest")
                 txn_offset_commit_request_topic_partitions: list[TxnOffsetCommitRequestPartition] = []
                 while txn_offset_commit_request_topic_partitions_count:
                     txn_offset_commit_request_topic_partitions_count -= 1
@@ -433,6 +454,7 @@ class TxnOffsetCommitRequest:
     def _read_v3(cls, payload: memoryview, offset: int, keep_unknown: bool) -> tuple[Self, int]:
         """Reads versions 3-5."""
         size = len(payload)
+        room = MOST_ENTRIES
         at = offset
         try:
             transactional_id_length = payload[at]
@@ -494,6 +516,9 @@ class TxnOffsetCommitRequest:
             topics_count -= 1
             if not 0 <= topics_count * 3 <= size - at:
                 raise wrong_length("TxnOffsetCommitRequest", "TxnOffsetCommitRequest.Topics", topics_count)
+            room -= topics_count
+            if room < 0:
+                raise too_many_entries("TxnOffsetCommitRequest")
             topics: list[TxnOffsetCommitRequestTopic] = []
             while topics_count:
                 topics_count -= 1
@@ -524,6 +549,9 @@ class TxnOffsetCommitRequest:
                         "TxnOffsetCommitRequestTopic.Partitions",
                         txn_offset_commit_request_topic_partitions_count,
                     )
+                room -= txn_offset_commit_request_topic_partitions_count
+                if room < 0:
+                    raise too_many_entries("TxnOffsetCommitRequest")
                 txn_offset_commit_request_topic_partitions: list[TxnOffsetCommitRequestPartition] = []
                 while txn_offset_commit_request_topic_partitions_count:
                     txn_offset_commit_request_topic_partitions_count -= 1
