@@ -55,9 +55,12 @@ class CompactionWork:
     """The last number that the round covers."""
     sizes: list[tuple[int, int]]
     """By segment, when the work was made: bytes of batches, number of records."""
+    producers: bytes = b""
+    """The snapshot of the producers behind the round's last number."""
     remembered: frozenset[int] = frozenset()
-    """First numbers of the batches in the table of producers. They stay unchanged, because replicas that copy
-    this log build that table from their records."""
+    """First numbers of the batches in that snapshot, once `run` has read it. They stay unchanged, because
+    replicas that copy this log build their table of producers from its records. The table at the log's end
+    may have forgotten them for batches above the high-water mark, which may be truncated."""
     newest: int = 0
     """First number of the last batch that the round covers. It keeps at least one message: replicas that copy
     this log could not match an end without a batch."""
@@ -74,8 +77,10 @@ class CompactionWork:
     rewritten: list[tuple[Segment, int, int]] = field(default_factory=list)
     """Segments whose new files are complete as `.swap`, with their bytes and records."""
     messages_dropped: int = 0
+    _dropped: set[int] = field(default_factory=set)
+    """The bases of segments that were removed meanwhile."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    """Guards `cancelled` and `rewritten`, with the `.swap` files."""
+    """Guards `cancelled`, `rewritten` and `_dropped`, with the `.swap` files."""
 
     def cancel(self, disk: Disk) -> None:
         """Cancels the round and removes its complete files, so that not even a crash puts them in place. Call
@@ -87,10 +92,20 @@ class CompactionWork:
                 swap.discard(disk, self.folder, segment.base)
             self.rewritten = []
 
+    def drop(self, segments: Sequence[Segment]) -> None:
+        """Leaves out segments, the oldest of the log, which are removed next: new files of them would come
+        back at the next start. Call it on the loop, also while `run` is under way."""
+        with self._lock:
+            self._dropped.update(segment.base for segment in segments)
+
     def run(self, disk: Disk) -> None:
         """Finds the newest message of each key, and writes the segments that change anew, in any thread.
         Never raises, but sets `error`."""
         try:
+            if self.producers:
+                self.remembered = frozenset(
+                    batch.first for batch in Producers.restore(self.producers).batches()
+                )
             keys = RoundKeys()
             for segment, sizes in zip(self.segments, self.sizes, strict=True):
                 for record, batch in self._stored(disk, segment, sizes):
@@ -135,10 +150,14 @@ class CompactionWork:
     def _stored(
         self, disk: Disk, segment: Segment, sizes: tuple[int, int]
     ) -> Iterator[tuple[Record, memoryview]]:
-        for stored in _stored(disk, self.folder, segment.base, *sizes):
-            if self.cancelled:
-                raise _Cancelled
-            yield stored
+        try:
+            for stored in _stored(disk, self.folder, segment.base, *sizes):
+                if self.cancelled:
+                    raise _Cancelled
+                yield stored
+        except FileNotFoundError:
+            if segment.base not in self._dropped:
+                raise
 
     def _rewrite(self, disk: Disk, segment: Segment, sizes: tuple[int, int], keys: "RoundKeys") -> None:
         dropped, is_changed = 0, False
@@ -164,6 +183,9 @@ class CompactionWork:
             with self._lock:
                 if self.cancelled:
                     raise _Cancelled
+                if segment.base in self._dropped:
+                    writer.discard()
+                    return
                 swap.prepare(disk, self.folder, segment.base)
                 self.rewritten.append((segment, writer.end, writer.count))
         except BaseException:
@@ -279,7 +301,7 @@ def plan(
     high_water_mark: int,
     settings: LogSettings,
     folder: str,
-    producers: Callable[[], Producers],
+    producers: Callable[[int], bytes],
     now_ms: int,
     *,
     forgets: bool = False,
@@ -288,8 +310,8 @@ def plan(
     """Plans the next round for a log with these segments. None while too little of it is new
     (`min_cleanable_ratio`), and no tombstones are due. Raises StorageError.
 
-    compacted_through: the last number of the round before. producers: returns the log's table of producers;
-    may raise StorageError. forgets, tombstones_due_ms: as in CompactionWork.
+    compacted_through: the last number of the round before. producers: returns the snapshot of
+    the producers before a number; may raise StorageError. forgets, tombstones_due_ms: as in CompactionWork.
     """
     sealed = []
     lag_ms = settings.min_compaction_lag_ms
@@ -307,7 +329,7 @@ def plan(
     chosen = [segment for segment, _ in sealed]
     sizes = [(segment.size_bytes, segment.count) for segment in chosen]
     try:
-        remembered = frozenset(batch.first for batch in producers().batches())
+        snapshot = producers(sealed[-1][1] + 1)
         held = next((segment for segment in reversed(chosen) if segment.count), None)
         newest = held.index.record(held.count - 1).first if held is not None else 0
     except StorageError:  # the disk refuses reads: a later read that matters reports it
@@ -317,9 +339,9 @@ def plan(
         chosen,
         sealed[-1][1],
         sizes,
-        remembered,
-        newest,
-        now_ms,
-        settings.delete_retention_ms,
-        forgets,
+        snapshot,
+        newest=newest,
+        now_ms=now_ms,
+        delete_retention_ms=settings.delete_retention_ms,
+        forgets=forgets,
     )

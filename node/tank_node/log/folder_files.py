@@ -31,11 +31,12 @@ def scan(log: PartitionLog) -> FolderScan:
     """Lists the segments in the folder, after finishing interrupted swaps. Raises StorageError."""
     found = FolderScan({}, {})
     try:
-        entries = log.disk.entries(log.folder)
+        try:
+            entries = log.disk.entries(log.folder)
+        except FileNotFoundError:
+            return found
         if swap.finish_swaps(log.disk, log.folder, entries):
             entries = log.disk.entries(log.folder)
-    except FileNotFoundError:
-        return found
     except OSError as error:
         raise DiskFailed(f"cannot read {log.folder}: {error.strerror}") from error
     for entry in entries:

@@ -332,6 +332,8 @@ class PartitionLog:
                 segments.disk.sync_folder(segments.folder)
         except OSError as error:
             raise StorageError(f"cannot sync {kept.path(PRODUCERS)}: {error.strerror}") from error
+        if self.compaction is not None:
+            self.compaction.drop(segments.list[:count])
         segments.drop_oldest(count)
 
     def retain_from(self, number: int) -> None:

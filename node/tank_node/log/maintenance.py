@@ -98,7 +98,7 @@ def _compact(
         min(high_water_mark, log.synced),
         log.settings,
         log.folder,
-        lambda: log.producers.load(log.written),
+        log.producers_before,
         now_ms,
         forgets=forgets,
         tombstones_due_ms=log.tombstones_due_ms,

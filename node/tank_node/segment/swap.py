@@ -26,18 +26,20 @@ def finish_swaps(disk: Disk, folder: str, entries: Sequence[Entry]) -> bool:
         return False
     names = {entry.name for entry in entries}
     found = False
+    # First: a segment may have been removed while its new files were there, and these go with it.
+    for name in sorted(name for name in names if name.endswith(INDEX + DELETED)):
+        if name.removesuffix(DELETED) in names:  # a newer segment of the same name
+            disk.remove(os.path.join(folder, name))
+        else:
+            remove(disk, folder, int(name[:20]))
+            names -= {name[:20] + suffix for suffix in (INDEX + SWAP, LOG + SWAP)}
+        found = True
     for name in sorted(names):
         if name.endswith(CLEANED) or (name.endswith(LOG + SWAP) and name[:20] + INDEX + SWAP not in names):
             disk.remove(os.path.join(folder, name))
             found = True
         elif name.endswith(INDEX + SWAP):
             put_in_place(disk, folder, int(name[:20]))
-            found = True
-        elif name.endswith(INDEX + DELETED):
-            if name.removesuffix(DELETED) in names:  # a newer segment of the same name
-                disk.remove(os.path.join(folder, name))
-            else:
-                remove(disk, folder, int(name[:20]))
             found = True
     if found:
         disk.sync_folder(folder)
@@ -67,10 +69,11 @@ def put_in_place(disk: Disk, folder: str, base: int) -> None:
 
 
 def discard(disk: Disk, folder: str, base: int) -> None:
-    """Removes new files that are not wanted any more. Raises OSError."""
+    """Removes new files that are not wanted any more, as far as they exist. Raises OSError."""
     stem = _stem(folder, base)
-    disk.remove(stem + INDEX + SWAP)
-    disk.remove(stem + LOG + SWAP)
+    for suffix in (INDEX + SWAP, LOG + SWAP):
+        with contextlib.suppress(FileNotFoundError):
+            disk.remove(stem + suffix)
 
 
 def remove(disk: Disk, folder: str, base: int) -> None:

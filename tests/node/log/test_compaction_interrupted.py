@@ -94,6 +94,69 @@ def test_a_kill_after_retention_brings_no_compacted_segment_back() -> None:
     assert folder.kill().first_available == first
 
 
+def test_retention_at_the_last_moment_of_a_rewrite_brings_no_segment_back() -> None:
+    folder = Folder(settings=SETTINGS)
+    log = folder.log()
+    for n in range(60):
+        put(log, [(b"k", b"%04d" % n)])
+    log.flush()
+
+    class Meanwhile:
+        def run_long(
+            self, job: Callable[[], None], done: Callable[[], None], cancel: Callable[[], None]
+        ) -> None:
+            def retain(path: str) -> bool:
+                if path.endswith(".index.cleaned") and len(log.segments.list) > 2:
+                    log.retain_from(log.segments[-2].base)
+                return False
+
+            folder.fault.fail_sync = retain
+            job()
+            done()
+
+    maintain(log, 1000, 60, Meanwhile())
+    first, kept = log.first_available, read_all(log)
+    assert first > 1
+    assert not [path for path in folder.fault.paths() if path.endswith((".swap", ".cleaned"))]
+    assert log.segments.compacted_through > first, "a segment that goes is no error of the round"
+    log = folder.kill()
+    assert (log.first_available, read_all(log)) == (first, kept)
+
+
+def test_a_kill_at_any_moment_of_retention_after_a_round_damages_nothing() -> None:
+    for moment in range(1000):
+        folder = Folder(settings=SETTINGS)
+        log = folder.log()
+        for n in range(30):
+            put(log, [(b"k", b"%04d" % n)])
+        log.flush()
+        folder.data.write_checkpoint()
+
+        class Thread:
+            def run_long(
+                self, job: Callable[[], None], done: Callable[[], None], cancel: Callable[[], None]
+            ) -> None:
+                job()  # and the loop never hears of it
+
+        maintain(log, 1000, 30, Thread())
+        assert folder.fault.paths(".swap")
+        kept = log.segments[-1].base
+        folder.fault.stop_at = folder.fault.changes + moment
+        try:
+            log.retain_from(kept)
+        except PowerLoss:
+            is_through = False
+        else:
+            is_through = True
+        log = folder.kill()
+        assert (log.state, log.last, folder.data.recovered.damaged) == (LogState.ACTIVE, 30, [])
+        assert {number for number in read_all(log) if number >= kept} == set(range(kept, 31))
+        if is_through:
+            assert moment > 20
+            return
+    raise AssertionError("retention has no end")
+
+
 def test_a_truncation_at_the_last_moment_of_a_rewrite_leaves_no_file() -> None:
     folder = Folder(settings=SETTINGS)
     log = folder.log()

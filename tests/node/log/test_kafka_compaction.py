@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from tank_node.log import compaction
 from tank_node.log.log import LogState, PartitionLog
 from tank_node.log.maintenance import maintain
+from tank_node.log.producers import Outcome, ProducerVerdict
 from tank_node.log.settings import LogSettings
 from tank_node.segment.record import FORMAT_KAFKA
 from tank_protos.kafka import control_batch, record_batch
@@ -78,6 +79,26 @@ def test_a_header_keeps_its_offsets_epoch_and_producer() -> None:
     assert [r.messages for r in records][:3] == [1, 1, 1]
     assert [r.messages for r in records][-5:] == [4] * 5, "what producers' memory consists of stays"
     assert not log.scrub(1 << 20).bad
+
+
+def test_what_a_producer_has_committed_is_remembered_in_copies_when_later_batches_are_truncated() -> None:
+    leader = Folder(settings=SMALL).log()
+    many = [(b"k", b"%d" % turn) for turn in range(3)]
+    append_pairs(leader, *many, producer=ProducerFields(9, 1, 0))
+    append_pairs(leader, (b"k", b"newest"))
+    leader.roll()
+    leader.flush()
+    mark = leader.last
+    for turn in range(1, 7):
+        append_pairs(leader, *many, producer=ProducerFields(9, 1, 3 * turn))
+    maintain(leader, 1000, mark)
+    assert leader.segments.compacted_through == mark
+    leader.truncate_to(mark)
+    copy = Folder(settings=SMALL).log()
+    push(leader, copy)
+    for log in (leader, copy):
+        assert log.tail.check_producer(9, 1, 0, 3) == ProducerVerdict(Outcome.REPEAT, 1, 3)
+        assert log.tail.check_producer(9, 1, 3, 3).outcome is Outcome.APPEND
 
 
 def key(header: RecordBatchHeader) -> tuple[int, ...]:
