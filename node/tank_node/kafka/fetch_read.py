@@ -215,9 +215,11 @@ class FetchRead:
     def _step_over(self, target: PartitionRead, partition: Partition) -> None:
         """Gives the client an empty batch, if there is nothing from its offset up to the mark, because damage
         or compaction has left a hole: it goes on behind that, where some clients wait to be. Message sets
-        have no such thing."""
-        offset, mark = target.wanted.fetch_offset, partition.high_water_mark
-        if self._magic < 2 or not 0 <= offset < mark or partition.log.state is LogState.CLOSED:
+        have no such thing. Below the log's start is no hole: a leader that has not settled lets the client
+        wait there, too."""
+        offset, mark, log = target.wanted.fetch_offset, partition.high_water_mark, partition.log
+        start = max(log.first_available, 1) - 1
+        if self._magic < 2 or not start <= offset < mark or log.state is LogState.CLOSED:
             return
         last = min(mark - 1, offset + _MOST_DELTA)
         target.batches = [_empty_batch(offset, last, record_epoch(partition, last + 1))]

@@ -234,6 +234,32 @@ def test_beyond_its_mark_it_waits_and_then_answers_with_itself_as_leader(tmp_pat
     cell.close()
 
 
+def test_before_it_settles_no_record_is_stepped_over_by_a_client_below_the_logs_start(tmp_path: Path) -> None:
+    cell = BrokerCell(tmp_path, 2)
+    cell.create(flush="replicated")
+    cell.run()
+    for content in (b"gone", b"one"):
+        write(cell.nodes[1], content)
+    cell.run()
+    former = cell.nodes[1].partition()
+    former.start.raise_to(2, former.leadership)
+    cell.run()
+    write(cell.nodes[1], b"two")
+    cell.step()
+    cell.disconnect(1, 2)
+    cell.judge = lambda node: node.controller.proposed.clear()
+    cell.change(leader=2)
+    partition = cell.nodes[2].partition()
+    assert (partition.log.first_available, partition.high_water_mark, partition.end_known) == (2, 2, False)
+    line = Fetcher(cell.nodes[2])
+    waits(line, want(0))
+    cell.connect(1, 2)
+    cell.judge = cell.accept
+    cell.run(3000)
+    assert errors(line.answered()) == [1], "the client asks for the log's start next"
+    cell.close()
+
+
 def test_when_it_settles_offsets_beyond_the_end_are_out_of_range(tmp_path: Path) -> None:
     cell = settling(tmp_path)
     lines = [Fetcher(cell.nodes[2]) for _ in range(2)]
