@@ -25,7 +25,7 @@ SEEDS ?= 200
 CI_SEEDS ?= 200
 MINUTES ?= 5
 
-.PHONY: help setup kernel kernel-auto run check chart e2e unit unit-pure slow test test-busy test-pure fuzz fuzz-short fuzz-sanitized crash sim sim-compiled sim-short mutants chaos long nightly bench bench-broker bench-client bench-spark bench-memory bench-cluster proto proto-fresh proto-compatible docs wheel ci clean
+.PHONY: help setup kernel kernel-auto run check chart e2e unit unit-pure thorough slow test test-busy test-pure fuzz fuzz-short fuzz-sanitized crash sim sim-compiled sim-short mutants chaos long nightly bench bench-broker bench-client bench-spark bench-memory bench-cluster proto proto-fresh proto-compatible docs wheel ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,7 +63,7 @@ check: $(VENV)/.ready-dev ## lint, types, walls, generated files, what the last 
 	lint-imports --no-cache --no-logo
 	$(BIN)/python protos/kernel_build.py --check
 	$(MAKE) --no-print-directory proto-fresh proto-compatible
-	pytest -q -p no:cacheprovider tests/repository
+	pytest -q -n 2 --dist worksteal -p no:cacheprovider tests/repository
 
 proto-fresh: $(VENV)/.ready-dev
 	@tank-protos generate --check
@@ -82,12 +82,15 @@ proto-compatible: $(VENV)/.ready-dev
 	done
 
 unit: $(VENV)/.ready-dev ## the fast tests: no Spark, no processes, no kills (ROOM=node/log: those of one room)
-	@pytest -q $(if $(ROOM),tests/$(ROOM),-n 4 --dist worksteal --ignore tests/repository) -m 'not integration and not spark and not crash and not long and not chart'
+	@pytest -q $(if $(ROOM),tests/$(ROOM),-n 4 --dist worksteal --ignore tests/repository) -m 'not integration and not spark and not crash and not long and not chart and not thorough'
 
 unit-pure: ## the fast tests without the compiled kernel
 	@TANK_KERNEL=pure $(MAKE) --no-print-directory unit
 
-test: unit slow ## everything: units, real processes, kill -9, Spark, in their short form (TANK_TEST_PATIENCE=4 where the machine is busy)
+thorough: $(VENV)/.ready-dev ## properties on all their examples, and what looks at much
+	@pytest -q -n 3 --dist worksteal --ignore tests/repository -m '(thorough or hypothesis) and not (integration or spark or crash or long or chart)'
+
+test: unit thorough slow ## everything: units, real processes, kill -9, Spark, in their short form (TANK_TEST_PATIENCE=4 where the machine is busy)
 
 slow: $(VENV)/.ready-dev ## what runs real processes: integration, kills, Spark
 	@pytest -q -n 3 --dist loadgroup -m '(integration or spark or crash) and not long'

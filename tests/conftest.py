@@ -5,17 +5,12 @@ import signal
 from collections.abc import Generator, Iterator
 
 import pytest
-from hypothesis import HealthCheck, settings
 
 from tank_node import kernel as node_kernel
 from tank_node.version import kernel_name
 from tests.support import examples, kernels
 from tests.support.patience import patient
 from tests.support.processes import left_behind
-
-# No test is judged by the clock: the machine may be busy with something else.
-settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("untimed")
 
 # A shell ignores Ctrl-C in what it puts into the background, and processes hand that on. Tests send it.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -62,6 +62,7 @@ def test_a_consumer_that_is_told_out_of_bounds_is_broken(tmp_path: Path) -> None
     run(scenario())
 
 
+@pytest.mark.thorough
 def test_a_reader_reads_on_until_nothing_more_comes(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with ScriptedBroker(topics=PARTITIONS) as broker:
@@ -178,6 +179,7 @@ def read_raw(folder: Path, version: int, flag: ConsumeFlag) -> RawReader:
     return run(scenario())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("version", "flag"),
     [(OLD_CLIENT, ConsumeFlag.UNKNOWN_PARTITION), (SERVERS_VERSION, ConsumeFlag.NO_LEADER)],

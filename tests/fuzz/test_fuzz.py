@@ -18,6 +18,7 @@ from tests.support.clients.raw_client import RawConnection
 LAST_LINE = re.compile(r"([0-9,]+) frames, ([0-9]+) failures\n$")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("target", "frames"),
     [

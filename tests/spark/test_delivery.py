@@ -17,6 +17,7 @@ from pyspark_tank.identity import EPOCHS, WriteIdentity
 from pyspark_tank.leader_connection import LeaderConnection
 from pyspark_tank.options import Compression, SinkOptions
 from tank_client.sync import Client
+from tests.support.examples import examples
 
 if TYPE_CHECKING:
     from tank_client.wire.data_operations import BundleToStore
@@ -57,7 +58,7 @@ def test_a_second_attempt_adds_only_what_the_first_did_not_reach(new_topic: NewT
     assert [int(message.value) for message in topic.messages()] == list(range(100))
 
 
-@settings(max_examples=25, suppress_health_check=list(HealthCheck))
+@settings(examples(25), suppress_health_check=list(HealthCheck))
 @given(st.integers(1, 60), st.integers(1, 60), st.integers(1, 20), st.integers(1, 20))
 def test_rows_that_are_cut_at_other_places_are_not_repeated(
     new_topic: NewTopic, first: int, second: int, cut: int, other_cut: int

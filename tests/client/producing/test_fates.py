@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tank_client import Client, ClientSettings, ProducerSettings, errors
@@ -11,6 +11,7 @@ from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import tank
 from tests.support.clients.inside import held_by
 from tests.support.clients.scripted_broker import Fate, Moment, ScriptedBroker
+from tests.support.examples import examples
 from tests.support.waiting import run
 
 QUICK = ClientSettings(backoff_min_ms=1, backoff_max_ms=5)
@@ -35,7 +36,7 @@ def values(count: int) -> list[bytes]:
     return [b"%d" % number for number in range(count)]
 
 
-@settings(max_examples=60)
+@examples(60)
 @example(
     ["answer lost", ErrorCode.NOT_ENOUGH_REPLICAS, "serve", "request lost", ErrorCode.NOT_ENOUGH_REPLICAS], 27
 )

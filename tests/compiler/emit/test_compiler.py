@@ -18,6 +18,7 @@ from tank_compiler.tools.cli import main
 from tank_compiler.tools.interpreter import lay_out
 from tank_protos.wire.errors import OutOfRange, TrailingBytes, Truncated, UnsupportedVersion
 from tests.support.compiled import compiled, definition, load, module_of
+from tests.support.examples import examples
 from tests.support.values.schema_values import as_values, values
 
 ROOT = Path(__file__).parents[3]
@@ -249,7 +250,7 @@ EVERYTHING = load(
 CODEC = module_of(EVERYTHING).Example
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+@settings(examples(120), deadline=None, suppress_health_check=list(HealthCheck), database=None)
 @given(st.data())
 def test_a_message_with_everything_round_trips(data: st.DataObject) -> None:
     version = data.draw(st.integers(0, 3))

@@ -310,7 +310,7 @@ EVERYTHING = load_api(
 MODULE = module_of(EVERYTHING)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+@settings(examples(150), deadline=None, suppress_health_check=list(HealthCheck), database=None)
 @given(st.data())
 def test_a_message_with_everything_round_trips(data: st.DataObject) -> None:
     version = data.draw(st.integers(0, 3))
@@ -321,7 +321,7 @@ def test_a_message_with_everything_round_trips(data: st.DataObject) -> None:
     assert encoded(decoded, version) == payload
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+@settings(examples(60), deadline=None, suppress_health_check=list(HealthCheck), database=None)
 @given(st.data())
 def test_the_json_of_a_message_builds_it_again(data: st.DataObject) -> None:
     version = data.draw(st.integers(0, 3))
@@ -331,7 +331,7 @@ def test_the_json_of_a_message_builds_it_again(data: st.DataObject) -> None:
     assert from_json(MODULE, struct, to_json(struct, decoded)) == decoded
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+@settings(examples(40), deadline=None, suppress_health_check=list(HealthCheck), database=None)
 @given(st.data())
 def test_what_is_cut_anywhere_is_truncated(data: st.DataObject) -> None:
     version = data.draw(st.integers(0, 3))

@@ -135,7 +135,7 @@ def test_the_verdict_is_what_happens(seed: int) -> None:
 
 
 @pytest.mark.long
-@settings(max_examples=20_000, deadline=None)
+@settings(examples(20_000), deadline=None)
 @given(st.integers(0, 1 << 60))
 def test_the_verdict_is_what_happens_through_the_night(seed: int) -> None:
     judge(seed)

@@ -17,6 +17,7 @@ from tank_compiler.tools.interpreter import default_of, lay_out
 from tank_protos.generated.tank import NOTICES, REQUESTS, RESPONSES
 from tank_protos.wire.errors import TrailingBytes, Truncated, WireError
 from tests.support.compiled import module_of
+from tests.support.examples import examples
 from tests.support.values.random_evolution import Evolution, text_of
 from tests.support.values.random_values import random_struct
 
@@ -102,7 +103,7 @@ def compilable(random: Random) -> Message:
         return message
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(examples(40), deadline=None, derandomize=True)
 @given(st.integers(0, 1 << 60))
 def test_payloads_of_random_definitions_are_read_alike(seed: int) -> None:
     random = Random(seed)

@@ -3,11 +3,15 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.controller.cluster_for_tests import Cluster
 from tests.controller.governed import Governed
+from tests.support.examples import examples
+
+pytestmark = pytest.mark.thorough
 
 FACTOR = 3
 MOST = 6
@@ -111,7 +115,7 @@ stories = st.lists(
 
 
 @given(stories, st.integers(FACTOR, MOST))
-@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(examples(30), suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @example([scale(5), time_passes(1), time_passes(1)], 3)  # a move is worked out as it goes down again
 @example([scale(5), time_passes(1), scale(0), time_passes(1)], 3)  # one that goes has the last messages
 @example(

@@ -5,6 +5,8 @@ import signal
 import subprocess
 import sys
 
+import pytest
+
 from tank_controller.raft.messages import Heartbeat, NodeId, RaftMessage
 from tank_controller.raft_node.peers import Peers
 from tests.support.waiting import comes
@@ -34,6 +36,7 @@ asyncio.run(serve())
 """
 
 
+@pytest.mark.thorough
 def test_a_frozen_controller_is_not_reached_and_one_that_goes_on_is() -> None:
     process = subprocess.Popen([sys.executable, "-c", CONTROLLER], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None

@@ -18,6 +18,7 @@ from tank_protos.feature_levels import OWN
 from tank_protos.generated import control_pb2 as pb
 from tests.controller.cluster_for_tests import Reigns, check_invariants, incarnation_of, view_of
 from tests.controller.commands_for_tests import alter, create, delete
+from tests.support.examples import examples
 
 BROKERS = (1, 2, 3, 4)
 
@@ -300,7 +301,7 @@ def test_after_every_command_all_invariants_hold_and_brokers_views_tell_the_trut
 
 
 @given(stories, st.integers(0, 70))
-@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(examples(30), suppress_health_check=[HealthCheck.too_slow], deadline=None)
 def test_a_snapshot_and_the_rest_of_the_log_give_the_state_that_the_whole_log_gives(
     story: list[Step], cut: int
 ) -> None:
@@ -320,7 +321,7 @@ def test_a_snapshot_and_the_rest_of_the_log_give_the_state_that_the_whole_log_gi
 
 @given(stories, st.integers(0, 40), st.integers(1, 3))
 @settings(
-    max_examples=60,
+    examples(60),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
     deadline=None,
 )
@@ -344,7 +345,7 @@ def test_a_snapshot_made_in_pieces_is_of_its_moment_whatever_changes_meanwhile(
 
 @given(stories, st.integers(0, 40), st.integers(1, 3), st.sampled_from([1, 60, 10_000]))
 @settings(
-    max_examples=60,
+    examples(60),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
     deadline=None,
 )
@@ -370,7 +371,7 @@ def test_a_whole_view_made_in_pieces_is_of_its_moment_whatever_changes_meanwhile
 
 
 @given(stories)
-@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(examples(30), suppress_health_check=[HealthCheck.too_slow], deadline=None)
 def test_when_all_brokers_are_back_and_duties_are_done_every_partition_is_led(story: list[Step]) -> None:
     world = begun()
     for each in story:

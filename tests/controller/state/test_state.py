@@ -4,7 +4,7 @@ import contextlib
 import copy
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tank_controller import limits
@@ -23,6 +23,7 @@ from tests.controller.commands_for_tests import (
     init_producer,
     register,
 )
+from tests.support.examples import examples
 
 
 @given(histories, st.data())
@@ -78,7 +79,7 @@ def test_a_command_survives_the_log(history: list[pb.Command]) -> None:
 
 
 @given(histories)
-@settings(max_examples=50)
+@examples(50)
 def test_a_broker_that_follows_the_deltas_knows_what_one_that_comes_late_is_told(
     history: list[pb.Command],
 ) -> None:

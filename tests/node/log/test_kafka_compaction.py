@@ -15,6 +15,7 @@ from tank_protos.kafka.codecs import KafkaCodec
 from tank_protos.kafka.control_batch import ControlType, TransactionEnd
 from tank_protos.kafka.record_batch import ProducerFields, RecordBatchHeader
 from tank_protos.kafka.records import KafkaRecord
+from tests.support.examples import examples
 from tests.support.nodes.replicas import push, records_of
 from tests.support.storage.kafka_logs import (
     Content,
@@ -185,7 +186,7 @@ def test_a_follower_copies_a_compacted_log_and_one_that_has_it_already_stays() -
     assert read_records(compacted(early)) == read_records(compacted(leader))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(examples(50), deadline=None)
 @given(st.lists(st.lists(BATCHES, min_size=1, max_size=5), min_size=1, max_size=3))
 def test_any_rounds_leave_what_a_model_says(rounds: list[list[tuple[list[Pair], KafkaCodec, int]]]) -> None:
     folder = Folder(settings=SMALL)

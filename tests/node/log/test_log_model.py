@@ -8,6 +8,7 @@ from tank_node.log.log import LogState
 from tank_node.log.maintenance import maintain
 from tank_node.log.producers import REMEMBERED_BATCHES, Outcome
 from tank_node.log.settings import LogSettings
+from tests.support.examples import examples
 from tests.support.storage.logs import Folder, append, append_sparse, read_all, read_chunk
 
 KEYS = st.sampled_from([None, b"a", b"b", b"c"])
@@ -182,7 +183,7 @@ class LogAgainstModel(RuleBasedStateMachine):
 
 
 LogAgainstModel.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+    examples(60), stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
 )
 TestLogAgainstModel = LogAgainstModel.TestCase
 

@@ -17,6 +17,7 @@ from tank_node.log.maintenance import maintain
 from tank_node.log.mend import mend
 from tank_node.log.pushed import append_stretch
 from tank_node.log.settings import LogSettings
+from tests.support.examples import examples
 from tests.support.nodes.replicas import push, stretch_of
 from tests.support.storage.fault_disk import PowerLoss
 from tests.support.storage.logs import DATA, FOLDER, Folder, append, append_sparse, read_all
@@ -233,7 +234,7 @@ class Life:
                 self.go_back()
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(examples(300), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.integers(0, 2**32), st.booleans(), st.integers(0, 120), st.sampled_from([60, 150, 400]), st.booleans()
 )

@@ -21,6 +21,7 @@ from tests.support.storage.recovered import (
 )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("settings", [ALONE, REPLICATED])
 @pytest.mark.parametrize("path", [LOG, INDEX])
 def test_every_byte_flipped_under_the_running_process_is_found_by_the_scrub(
@@ -94,6 +95,7 @@ def finds(log: PartitionLog, rounds: int = 2) -> bool:
     raise AssertionError("it never comes to the end")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("segment_bytes", [1_000_000, 2_000], ids=["one segment", "some"])
 def test_every_bit_of_a_record_is_found_by_steps_that_begin_at_it(segment_bytes: int) -> None:
     folder, log = long_batches(6, segment_bytes)

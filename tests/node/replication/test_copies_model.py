@@ -29,6 +29,7 @@ from tank_node.segment.record import Record
 from tank_protos.error_codes import PushError
 from tank_protos.storage.stretch import Stretch
 from tests.support.controllers.instant_controller import InstantController
+from tests.support.examples import examples
 from tests.support.nodes.replicas import records_of, stretch_of
 from tests.support.storage.logs import TOPIC, Folder, append, append_sparse
 
@@ -364,6 +365,6 @@ def between(replica: Replica, low: int, high: int) -> list[Record]:
 
 
 CopiesAgainstModel.TestCase.settings = settings(
-    max_examples=40, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
+    examples(40), stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
 )
 test_copies_against_a_model = CopiesAgainstModel.TestCase

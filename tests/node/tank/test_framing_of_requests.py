@@ -24,6 +24,7 @@ from tank_protos.generated.tank import (
 from tank_protos.storage.produce_run import ProduceRun
 from tank_protos.wire.errors import WireError
 from tank_protos.wire.framing import frame
+from tests.support.examples import examples
 from tests.support.nodes.bench_node import BenchNode
 
 
@@ -48,7 +49,7 @@ def produce_frame(
     at=st.integers(0, 2000),
     byte=st.integers(0, 255),
 )
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(examples(400), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_the_short_way_finds_what_the_full_decoder_finds(
     node: BenchNode, values: list[bytes], at: int, byte: int
 ) -> None:
@@ -109,7 +110,7 @@ def test_a_topic_made_again_gets_what_is_produced_to_it(node: BenchNode) -> None
 
 
 @given(cuts=st.lists(st.integers(1, 400), max_size=30))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_frames_may_be_cut_anywhere(node: BenchNode, cuts: list[int]) -> None:
     client = node.client()
     status = b"".join(frame(StatusRequest.ID, StatusRequest(3).encode()))

@@ -39,6 +39,7 @@ from tank_protos.kafka.control_batch import ControlType, TransactionEnd
 from tank_protos.kafka.records import KafkaRecord
 from tank_protos.wire.buffer import Buffer
 from tests.support.clients.kafka_fetcher import Fetcher, want
+from tests.support.examples import examples
 from tests.support.nodes import forwarded
 from tests.support.nodes.bench_node import BenchClient, BenchNode
 from tests.support.nodes.broker_cell import BrokerCell, Told
@@ -139,7 +140,7 @@ def numbered(messages: list[Message], first: int) -> list[Message]:
 def test_what_a_tank_client_writes_comes_back_as_it_came_or_is_refused(node: BenchNode) -> None:
     client, names = node.client(), count()
 
-    @settings(max_examples=20, deadline=None)
+    @settings(examples(20), deadline=None)
     @given(st.lists(shapes(), min_size=1, max_size=4), st.sampled_from([1, 200, 1 << 20]))
     def check(made: list[Shape], size: int) -> None:
         topic = f"topic-{next(names)}"
@@ -193,7 +194,7 @@ def test_tank_clients_read_what_kafka_clients_wrote_but_for_what_bundles_can_not
 ) -> None:
     client, names = node.client(), count()
 
-    @settings(max_examples=20, deadline=None)
+    @settings(examples(20), deadline=None)
     @given(
         st.lists(st.tuples(records(dense=False), st.integers(0, 3)), min_size=1, max_size=4),
         st.sampled_from(KafkaCodec),

@@ -6,7 +6,7 @@ from itertools import chain
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tank_protos.bundle import (
@@ -22,6 +22,7 @@ from tank_protos.bundle import (
 )
 from tank_protos.bundle.arrow import MAX_TIMESTAMP_MS, Chunk, decode_arrow
 from tank_protos.wire.errors import InvalidBundle
+from tests.support.examples import examples
 from tests.support.values.bundle_shapes import chunks
 
 pytestmark = pytest.mark.usefixtures("kernel")
@@ -75,7 +76,7 @@ def test_three_decoders_one_answer(
     assert rows(list(decode_arrow([Chunk(base, data, lower, upper)]))) == clamped(wanted)
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(st.lists(chunks(), max_size=3), st.integers(1, 400))
 def test_several_chunks_and_small_batches(several: list[tuple[int, bytes, list[Message]]], size: int) -> None:
     batches = list(decode_arrow([Chunk(base, data) for base, data, _ in several], batch_bytes=size))

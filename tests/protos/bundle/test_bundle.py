@@ -3,7 +3,7 @@
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tank_protos import bundle as codec
@@ -24,6 +24,7 @@ from tank_protos.bundle import (
     validate,
 )
 from tank_protos.wire.errors import InvalidBundle, OutOfRange
+from tests.support.examples import examples
 from tests.support.values.bundle_shapes import Shape, shapes
 from tests.support.values.golden_bundles import Stretch, captured
 
@@ -258,7 +259,7 @@ def test_a_length_that_is_none_is_an_error(garbage: str) -> None:
         next(found)
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(st.lists(shapes(), min_size=1, max_size=3))
 def test_a_chunk_is_batches_back_to_back(several: list[Shape]) -> None:
     chunk = b"".join(as_batch(shape.bundle) for shape in several)

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import cramjam
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tank_protos.bundle import (
@@ -23,6 +23,7 @@ from tank_protos.bundle import (
 )
 from tank_protos.wire import varint
 from tank_protos.wire.errors import InvalidBundle
+from tests.support.examples import examples
 from tests.support.values.bundle_shapes import Shape, shapes
 
 pytestmark = pytest.mark.usefixtures("kernel")
@@ -125,7 +126,7 @@ def test_numbers_of_a_sparse_bundle_that_do_not_add_up() -> None:
     assert [message.sequence_number for message in decode(agreeing, 1)] == [1, 9, 10]
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(shapes(), st.data())
 def test_a_broker_that_walks_takes_what_readers_take_and_nothing_else(
     shape: Shape, data: st.DataObject
@@ -180,7 +181,7 @@ def test_a_compressed_bundle_must_begin_as_a_snappy_block_does() -> None:
             validate(memoryview(as_batch(bytes(bad))))
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(shapes())
 def test_cut_at_every_byte(shape: Shape) -> None:
     for end in range(min(len(shape.bundle), 200)):
@@ -203,7 +204,7 @@ def test_flipped_bytes_raise_nothing_but_invalid_bundle(shape: Shape, data: st.D
     _survives(bytes(changed))
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(st.binary(max_size=60))
 def test_garbage_raises_nothing_but_invalid_bundle(garbage: bytes) -> None:
     _survives(garbage)

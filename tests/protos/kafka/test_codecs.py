@@ -9,13 +9,14 @@ from struct import pack as struct_pack
 
 import cramjam
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tank_protos.kafka import lz4_frame, zstd_frame
 from tank_protos.kafka.codecs import XERIAL, KafkaCodec, codec_of, pack, unpack
 from tank_protos.kafka.errors import InvalidRecords, RecordsFault
 from tank_protos.kafka.limits import MAX_FRAMES, MIB, UNPACKED_FLOOR_BYTES, ZSTD_WINDOW_BYTES
+from tests.support.examples import examples
 
 COMPRESSED = [codec for codec in KafkaCodec if codec]
 PROSE = b"to be or not to be, that is the question; " * 5_000
@@ -89,7 +90,7 @@ def test_bytes_behind_the_end_are_refused(codec: KafkaCodec) -> None:
 
 
 @pytest.mark.parametrize("codec", COMPRESSED)
-@settings(max_examples=60)
+@examples(60)
 @given(data=st.data())
 def test_garbage_raises_nothing_but_invalid_records(codec: KafkaCodec, data: st.DataObject) -> None:
     packed = bytearray(pack(codec, PROSE[:500]))

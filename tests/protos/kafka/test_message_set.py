@@ -4,7 +4,7 @@ from contextlib import suppress
 from zlib import crc32
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tank_protos.kafka import control_batch, record_batch
@@ -24,6 +24,7 @@ from tank_protos.kafka.message_set import (
 from tank_protos.kafka.record_batch import check, patch
 from tank_protos.kafka.records import KafkaRecord
 from tank_protos.kafka.xxh32 import xxh32
+from tests.support.examples import examples
 from tests.support.values.kafka_records import (
     SMALL,
     STAMP_MS,
@@ -86,7 +87,7 @@ def test_every_set_comes_back(magic: int, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("codec", OLD_CODECS)
 @given(data=st.data())
-@settings(max_examples=25)
+@examples(25)
 def test_a_compressed_set_of_magic_0_has_its_offsets_in_it(codec: KafkaCodec, data: st.DataObject) -> None:
     messages = data.draw(sets(0))
     made = wrapped(encode(messages, 0), 0, codec, messages[-1].offset)
@@ -95,7 +96,7 @@ def test_a_compressed_set_of_magic_0_has_its_offsets_in_it(codec: KafkaCodec, da
 
 @pytest.mark.parametrize("codec", OLD_CODECS)
 @given(data=st.data())
-@settings(max_examples=25)
+@examples(25)
 def test_a_compressed_set_of_magic_1_counts_back_from_its_wrapper(
     codec: KafkaCodec, data: st.DataObject
 ) -> None:
@@ -220,7 +221,7 @@ def test_each_byte_but_the_offsets_is_checked(example: bytes) -> None:
 
 
 @given(st.binary(max_size=60), st.booleans(), st.booleans())
-@settings(max_examples=150)
+@examples(150)
 def test_garbage_raises_nothing_but_invalid_records(garbage: bytes, sealed: bool, cut: bool) -> None:
     data = resealed(garbage) if sealed and len(garbage) > 16 else garbage
     for action in (
@@ -270,7 +271,7 @@ def test_there_is_a_limit_for_messages(compressed: bool) -> None:
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", [KafkaCodec.NONE, *OLD_CODECS])
 @given(data=st.data())
-@settings(max_examples=20)
+@examples(20)
 def test_a_set_becomes_one_batch_and_a_set_again(magic: int, codec: KafkaCodec, data: st.DataObject) -> None:
     messages = data.draw(sets(magic))
     made = encode(messages, magic)

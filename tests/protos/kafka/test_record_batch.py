@@ -5,7 +5,7 @@ from struct import pack
 
 import pytest
 from fastcrc.crc32 import iscsi as crc32c
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tank_protos.kafka.codecs import KafkaCodec
@@ -26,6 +26,7 @@ from tank_protos.kafka.record_batch import (
     verify,
 )
 from tank_protos.kafka.records import KafkaRecord
+from tests.support.examples import examples
 from tests.support.values.kafka_records import STAMP_MS, changed, read, records, values_batch
 
 EXAMPLE = bytes.fromhex(
@@ -169,7 +170,7 @@ def test_cut_anywhere_it_is_refused() -> None:
 
 
 @given(st.binary(max_size=80), st.booleans())
-@settings(max_examples=200)
+@examples(200)
 def test_garbage_raises_nothing_but_invalid_records(garbage: bytes, sealed: bool) -> None:
     """Sealed: with the right length, magic and checksum, so that the fields are looked at."""
     batch = bytearray(garbage)

@@ -4,7 +4,7 @@ import tracemalloc
 from contextlib import suppress
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tank_protos.kafka.errors import InvalidRecords, RecordsFault
@@ -16,6 +16,7 @@ from tank_protos.kafka.records import (
     read_columns,
     walk,
 )
+from tests.support.examples import examples
 from tests.support.values.kafka_records import records
 
 ONE = KafkaRecord(b"k", b"v1", 0, 0, ((b"h", b"1"),))
@@ -61,7 +62,7 @@ def test_attributes_of_a_record_mean_nothing() -> None:
 
 
 @given(records())
-@settings(max_examples=30)
+@examples(30)
 def test_cut_anywhere_it_is_refused(made: list[KafkaRecord]) -> None:
     payload = encode(made)
     for end in range(min(len(payload), 300)):
@@ -147,7 +148,7 @@ def test_a_compacted_topic_wants_keys() -> None:
 
 
 @given(records(), st.data())
-@settings(max_examples=200)
+@examples(200)
 def test_what_a_walk_takes_can_be_read_and_nothing_else(made: list[KafkaRecord], data: st.DataObject) -> None:
     payload = bytearray(encode(made))
     for _ in range(data.draw(st.integers(1, 2))):
@@ -170,7 +171,7 @@ def test_what_a_walk_takes_can_be_read_and_nothing_else(made: list[KafkaRecord],
 
 
 @given(st.binary(max_size=60), st.integers(-1, 8))
-@settings(max_examples=200)
+@examples(200)
 def test_garbage_raises_nothing_but_invalid_records(garbage: bytes, count: int) -> None:
     for data in (garbage, b"\x20\x00" + garbage):
         with suppress(InvalidRecords):

@@ -4,7 +4,7 @@ from contextlib import suppress
 
 import cramjam
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tank_protos import bundle
@@ -26,6 +26,7 @@ from tank_protos.kafka.transcode import (
 )
 from tank_protos.wire import varint
 from tank_protos.wire.errors import InvalidBundle
+from tests.support.examples import examples
 from tests.support.values.bundle_shapes import Shape, shapes
 from tests.support.values.kafka_records import STAMP_MS, changed, read, records, values_batch, with_count
 
@@ -364,7 +365,7 @@ def test_there_is_a_limit_for_the_records_of_a_batch() -> None:
 
 
 @given(shapes(), st.data())
-@settings(max_examples=150)
+@examples(150)
 def test_changed_bundles_raise_nothing_but_their_errors(shape: Shape, data: st.DataObject) -> None:
     batch = bytearray(as_batch(shape.bundle))
     for _ in range(data.draw(st.integers(0, 3))):
@@ -378,7 +379,7 @@ def test_changed_bundles_raise_nothing_but_their_errors(shape: Shape, data: st.D
 
 
 @given(records(), st.data())
-@settings(max_examples=150)
+@examples(150)
 def test_changed_batches_raise_nothing_but_invalid_records(
     made: list[KafkaRecord], data: st.DataObject
 ) -> None:
