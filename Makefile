@@ -90,7 +90,7 @@ unit-pure: ## the fast tests without the compiled kernel
 thorough: $(VENV)/.ready-dev ## properties on all their examples, and what looks at much
 	@pytest -q -n 3 --dist worksteal --ignore tests/repository -m '(thorough or hypothesis) and not (integration or spark or crash or long or chart)'
 
-test: unit thorough slow ## everything: units, real processes, kill -9, Spark, in their short form (TANK_TEST_PATIENCE=4 where the machine is busy)
+test: unit slow ## everything: units, real processes, kill -9, Spark, in their short form (TANK_TEST_PATIENCE=4 where the machine is busy)
 
 slow: $(VENV)/.ready-dev ## what runs real processes: integration, kills, Spark
 	@pytest -q -n 3 --dist loadgroup -m '(integration or spark or crash) and not long'
