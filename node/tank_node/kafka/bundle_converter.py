@@ -7,8 +7,10 @@ from tank_node.log.epoch_history import epoch_at
 from tank_node.metrics import Metrics
 from tank_node.partition.partition import Partition
 from tank_node.segment.batch_format import HEAD_BYTES, InvalidBatch
+from tank_protos import bundle
 from tank_protos.kafka import record_batch, transcode
-from tank_protos.wire.errors import InvalidBundle
+from tank_protos.wire import varint
+from tank_protos.wire.errors import WireError
 
 _Key: TypeAlias = tuple[int, int, int, int, int, bool]
 """Topic id, partition, first number, leader epoch, stored length, and whether the topic is compacted. The
@@ -59,10 +61,14 @@ class BundleConverter:
         while at < end:
             try:
                 stop = at + batch_format.batch_bytes(view[at : at + HEAD_BYTES])
-                epoch = epoch_at(log.segments.epochs, first) or NO_EPOCH
-                key = (log.topic_id, partition.number, first, epoch, stop - at, compacted)
+                _, start = varint.read(view, at)
+                header = bundle.read_header(view[:stop], start)
+                # Not the number behind the bundle before: it may be of one that compaction has removed.
+                number = header.first if header.sparse else first
+                epoch = epoch_at(log.segments.epochs, number) or NO_EPOCH
+                key = (log.topic_id, partition.number, number, epoch, stop - at, compacted)
                 batches, following = self._converted(key, view[at:stop])
-            except (InvalidBundle, InvalidBatch) as invalid:
+            except (WireError, InvalidBatch) as invalid:
                 if made:
                     break
                 raise Unconvertible(str(invalid)) from invalid

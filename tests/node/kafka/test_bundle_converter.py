@@ -10,6 +10,7 @@ from tank_node.kafka.bundle_converter import BundleConverter, Unconvertible
 from tank_node.metrics import Metrics
 from tank_node.partition.partition import Partition
 from tank_protos import bundle
+from tank_protos.kafka import record_batch
 from tests.support.clients.kafka_fetcher import records_of, values
 from tests.support.nodes.bench_node import BenchNode
 
@@ -99,6 +100,26 @@ def test_sparse_bundles_set_the_offsets_behind_them(partition: Partition) -> Non
     converter = BundleConverter(1 << 20, Metrics())
     made = convert(converter, partition, sparse + BUNDLES[0], first=5)
     assert [record.offset for record in records_of(b"".join(made))] == [4, 19, 20]
+
+
+def test_a_bundle_behind_a_hole_is_not_taken_for_the_one_that_compaction_removed(
+    partition: Partition,
+) -> None:
+    sparse = [
+        bundle.as_batch(bundle.encode_sparse(numbers, [value, value], timestamps=1))
+        for numbers, value in (([1, 2], b"a"), ([3, 4], b"b"), ([5, 6], b"c"))
+    ]
+    converter = BundleConverter(1 << 20, Metrics())
+    convert(converter, partition, b"".join(sparse))
+    made = convert(converter, partition, sparse[0] + sparse[2])
+    assert values(records_of(b"".join(made))) == [b"a", b"a", b"c", b"c"]
+
+
+def test_a_bundle_behind_a_hole_has_its_own_leader_epoch(partition: Partition) -> None:
+    partition.log.segments.epochs[:] = [(1, 1), (7, 5)]
+    sparse = [bundle.as_batch(bundle.encode_sparse([number], [b"x"], timestamps=1)) for number in (1, 5)]
+    made = convert(BundleConverter(1 << 20, Metrics()), partition, b"".join(sparse))
+    assert [record_batch.read_header(batch).leader_epoch for batch in made] == [1, 7]
 
 
 def test_a_damaged_bundle_ends_the_result_or_is_an_error(partition: Partition) -> None:
