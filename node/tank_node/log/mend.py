@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from tank_node.log.epoch_history import History, epoch_at
 from tank_node.log.folder_files import FolderScan, rewrite, scan, take_over
 from tank_node.log.log import PartitionLog
 from tank_node.segment import swap
@@ -31,7 +32,8 @@ class Mended:
     lost: list[tuple[int, int]] = field(default_factory=list)
     """Ranges of lost numbers, (first, last); they may include numbers that were empty before."""
     rebuilt: int = 0
-    """Number of messages whose records were made anew by parsing, without their producers and epochs."""
+    """Number of messages whose records were made anew by parsing. They are without their producers, unless
+    the batches name them, and have the epochs that the log knows of their numbers."""
     broken_at: int = 0
     """The first number that is lost or rebuilt; 0: there is none."""
 
@@ -57,22 +59,20 @@ def mend(log: PartitionLog, now_ms: int, leader_epoch: int | None = None) -> Men
     newest = log.epochs[-1][0] if log.epochs else 0
     parts = leader_epoch is not None and leader_epoch > newest
     log.before_refill(log)  # a crash while mending must find the log damaged
-    epoch = max(newest, leader_epoch or 0)
-    mended = _mend_segments(log, log.health.recovery_point, epoch, now_ms, parts=parts)
+    epochs = [(leader_epoch, 0)] if leader_epoch is not None and parts else list(log.epochs)
+    mended = _mend_segments(log, log.health.recovery_point, epochs, now_ms, parts=parts)
     if leader_epoch is not None:
         _end_with_a_batch(log)
     return mended
 
 
-def _mend_segments(
-    log: PartitionLog, promised: int, leader_epoch: int, now_ms: int, *, parts: bool
-) -> Mended:
+def _mend_segments(log: PartitionLog, promised: int, epochs: History, now_ms: int, *, parts: bool) -> Mended:
     """Mends all segments of a log and makes it ACTIVE.
 
-    promised: the recovery point, up to which numbers are given out. leader_epoch: the epoch of rebuilt
-    records. parts: whether everything behind the first loss gets this epoch too, so that other replicas,
-    which may have the lost batches, find by the epochs where the logs part. Raises StorageError, after which
-    the log is still damaged.
+    promised: the recovery point, up to which numbers are given out. epochs: the epochs of rebuilt records.
+    parts: whether everything behind the first loss gets the last of them, so that other replicas, which may
+    have the lost batches, find by the epochs where the logs part. Raises StorageError, after which the log is
+    still damaged.
     """
     mended = Mended()
     synced = log.synced
@@ -84,9 +84,7 @@ def _mend_segments(
         for at, base in enumerate(bases):
             below = bases[at + 1] if at + 1 < len(bases) else 2**63
             _note_gap(log, base, last, promised, mended)
-            last = _mend_segment(
-                log, files, base, below, last, promised, leader_epoch, now_ms, mended, parts=parts
-            )
+            last = _mend_segment(log, files, base, below, last, promised, epochs, now_ms, mended, parts=parts)
         if last < promised or (bases and not log.segments.list):
             mended.lost.append((last + 1, max(promised, last)))
             mended.broken_at = mended.broken_at or last + 1
@@ -100,8 +98,8 @@ def _mend_segments(
         raise DiskFailed(f"cannot mend {log.folder}: {error.strerror}") from error
     take_over(log, last, None)
     log.health.restore()
-    if parts and mended.broken_at and (not log.epochs or log.epochs[-1][0] != leader_epoch):
-        log.epochs.append((leader_epoch, mended.broken_at))
+    if parts and mended.broken_at and (not log.epochs or log.epochs[-1][0] != epochs[-1][0]):
+        log.epochs.append((epochs[-1][0], mended.broken_at))
     return mended
 
 
@@ -130,7 +128,7 @@ def _mend_segment(
     below: int,
     last: int,
     promised: int,
-    leader_epoch: int,
+    epochs: History,
     now_ms: int,
     mended: Mended,
     *,
@@ -139,7 +137,7 @@ def _mend_segment(
     """Keeps the good batches of one segment, and writes it anew if any is bad. Returns the log's last number
     then.
 
-    below: the base of the next segment. parts: as for `_mend_segments`.
+    below: the base of the next segment. epochs, parts: as for `_mend_segments`.
     """
     log_bytes = files.logs.get(base, 0)
     index_bytes = files.indexes.get(base, 0)
@@ -168,12 +166,12 @@ def _mend_segment(
     if parts and mended.broken_at and good and good[-1].first >= mended.broken_at:
         whole = False
         good = [
-            record if record.first < mended.broken_at else record._replace(leader_epoch=leader_epoch)
+            record if record.first < mended.broken_at else record._replace(leader_epoch=epochs[-1][0])
             for record in good
         ]
     if not whole:
-        template = _template(good, leader_epoch, now_ms, log.settings.format)
-        _write_anew(log, segment, good, rebuilt, template)
+        template = _template(good, _epoch_before(log, good), now_ms, log.settings.format)
+        _write_anew(log, segment, good, rebuilt, template, epochs)
         mended.rebuilt += sum(item.batch.messages for item in rebuilt)
         _note_losses(bad, good, rebuilt, max(last, base - 1), below, mended)
         records = len(good) + len(rebuilt)
@@ -181,6 +179,17 @@ def _mend_segment(
         segment = Segment(log.segments.files, log.folder, base, size, records)
     log.segments.add(segment)
     return max(segment.last, last)
+
+
+def _epoch_before(log: PartitionLog, good: list[Record]) -> int:
+    """The epoch of the last batch before those that are rebuilt, below which theirs must not be: no replica
+    could copy the log. 0: there is none."""
+    if good:
+        return good[-1].leader_epoch
+    for segment in reversed(log.segments.list):
+        if segment.count:
+            return segment.index.record(segment.count - 1).leader_epoch
+    return 0
 
 
 def _template(good: list[Record], leader_epoch: int, now_ms: int, batch_format: int) -> Record:
@@ -266,9 +275,15 @@ def _raw_batches(
 
 
 def _write_anew(
-    log: PartitionLog, segment: Segment, good: list[Record], rebuilt: list[_Parsed], template: Record
+    log: PartitionLog,
+    segment: Segment,
+    good: list[Record],
+    rebuilt: list[_Parsed],
+    template: Record,
+    epochs: History,
 ) -> None:
-    """Writes the segment anew with only these batches; keeps the old files as `.damaged`."""
+    """Writes the segment anew with only these batches; keeps the old files as `.damaged`. epochs: as for
+    `_mend_segments`."""
     disk, batch_format = log.disk, format_of(template.format)
     file = segment.log_end.file
     writer = SegmentWriter(disk, log.folder, segment.base)
@@ -286,6 +301,10 @@ def _write_anew(
                 messages=read.messages,
                 max_timestamp_ms=greatest,
                 flags=read.flags,
+                leader_epoch=max(template.leader_epoch, epoch_at(epochs, read.first)),
+                producer_id=read.producer_id,
+                producer_epoch=read.producer_epoch,
+                producer_sequence=read.producer_sequence,
             )
             batch = disk.read_at(file.files.use(file), item.length, item.position)
             writer.add(batch_format.given_epoch(batch, record.leader_epoch), record)

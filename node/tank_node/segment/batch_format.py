@@ -49,6 +49,10 @@ class FoundBatch(NamedTuple):
     messages: int
     timestamp_ms: int
     flags: int
+    producer_id: int = 0
+    """0, with the next two: the batch doesn't name its producer."""
+    producer_epoch: int = 0
+    producer_sequence: int = 0
 
 
 class KeyedEntry(NamedTuple):

@@ -139,12 +139,19 @@ class KafkaBatches(BatchFormat):
             header = record_batch.verify(batch)
         except InvalidRecords as invalid:
             raise InvalidBatch(str(invalid), invalid.reason) from invalid
-        return FoundBatch(
+        found = FoundBatch(
             header.base_offset + 1,
             header.last_offset_delta,
             header.records_count,
             max(header.max_timestamp_ms, 0),
             _flags(header.attributes),
+        )
+        if header.producer_id <= 0 or header.producer_epoch < 0 or header.base_sequence < 0:
+            return found
+        return found._replace(
+            producer_id=header.producer_id,
+            producer_epoch=header.producer_epoch,
+            producer_sequence=header.base_sequence,
         )
 
 

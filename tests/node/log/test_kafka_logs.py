@@ -5,7 +5,7 @@ import pytest
 from tank_node.log.log import LogState
 from tank_node.log.maintenance import maintain
 from tank_node.log.mend import mend
-from tank_node.log.producers import Outcome
+from tank_node.log.producers import Outcome, ProducerVerdict
 from tank_node.log.settings import LogSettings
 from tank_node.segment.record import FORMAT_KAFKA, MARKER, RECORD_BYTES, SPARSE, TRANSACTIONAL
 from tank_protos.kafka import control_batch, record_batch
@@ -148,6 +148,29 @@ def test_a_lost_index_is_made_anew_from_the_batches() -> None:
     assert [header.leader_epoch for header in headers(log)] == [record.leader_epoch for record in after]
     assert {n: c for n, c in read_records(log).items() if n in STORED} == STORED
     assert append_pairs(log, (b"k", b"next"), epoch=4) == (10, 10)
+
+
+def test_batches_that_are_made_anew_have_their_producers_and_epochs_that_a_replica_can_copy() -> None:
+    small = LogSettings(format=FORMAT_KAFKA, segment_bytes=250, replication_factor=1)
+    folder = Folder(settings=small)
+    log = folder.log()
+    for turn in range(12):
+        producer = ProducerFields(9, 2, turn)
+        append_pairs(log, (b"k%d" % turn, b"v"), producer=producer, epoch=1 if turn < 9 else 4)
+    log.flush()
+    history = log.epochs
+    folder.data.write_checkpoint()
+    for segment in (log.segments[1], log.segments[-1]):
+        folder.fault.delete(segment.path(".index"))
+    log = folder.kill()
+    assert "rebuilt the index of 6 messages" in folder.data.recovered.damaged[0]
+    assert log.epochs == history == [(1, 1), (4, 10)]
+    copy = Folder(settings=REPLICATED).log()
+    push(log, copy)
+    for replica in (log, copy):
+        assert [header.leader_epoch for header in headers(replica)] == 9 * [1] + 3 * [4]
+        assert replica.tail.check_producer(9, 2, 11, 1) == ProducerVerdict(Outcome.REPEAT, 12, 12)
+        assert replica.tail.check_producer(9, 2, 12, 1).outcome is Outcome.APPEND
 
 
 def test_bytes_that_are_no_batch_end_what_is_made_anew() -> None:
