@@ -134,7 +134,7 @@ class CheckpointFile:
         """Replaces the file in a thread, if anything changed and none is being written. Logs errors.
 
         done: called on the loop, perhaps at once, when the file says what is true now, or with False when it
-        can't be written.
+        can't be written. A flusher that is closed writes nothing: the stop writes the file itself.
         """
         if self._next is not None:
             if done is not None:
@@ -143,6 +143,10 @@ class CheckpointFile:
         if not self.is_due:
             if done is not None:
                 done(True)
+            return
+        if flusher.closed:
+            if done is not None:
+                done(False)
             return
         content = self._content(False)
         failed: list[OSError] = []

@@ -68,7 +68,8 @@ class Flusher:
         """Guards `_done`, `_posted` and `_works`."""
         self._works: deque[tuple[PartitionLog, FlushWork]] = deque()
         """Rounds that no thread has begun."""
-        self._closed = False
+        self.closed = False
+        """Whether `close` was called, after which no more work is taken."""
         self._long = OneThread("disk-long")
         self._removal = OneThread("disk-removal")
         """Frees the blocks of deleted files, which takes long for large ones: its own thread, so that no
@@ -127,7 +128,7 @@ class Flusher:
     def remove(self, job: Callable[[], None]) -> None:
         """Runs a job that removes files, in the same thread as `close_file`. The job must not raise. Jobs
         that have not begun at `close` are left to the next start."""
-        self._remove(lambda: None if self._closed else job())
+        self._remove(lambda: None if self.closed else job())
 
     def _remove(self, job: Callable[[], None]) -> None:
         self._removal.put(job)
@@ -139,7 +140,7 @@ class Flusher:
         The job must not raise. cancel: called on the loop at `close`, makes the job end soon; may raise
         OSError.
         """
-        assert not self._closed, "the flusher is closed"
+        assert not self.closed, "the flusher is closed"
 
         def ended() -> None:
             self._idle -= 1  # `_drain` adds one, but this thread is not one of `_threads`
@@ -154,7 +155,7 @@ class Flusher:
         self._long.put(work)
 
     def _submit(self, job: Callable[[], None]) -> None:
-        assert not self._closed, "the flusher is closed"
+        assert not self.closed, "the flusher is closed"
         self._idle -= 1
         if self._idle < 0 and len(self._threads) < self._limit:
             thread = threading.Thread(target=self._work, name=f"disk-{len(self._threads)}", daemon=True)
@@ -218,7 +219,7 @@ class Flusher:
         """Waits for all work but removals, ends the threads, and calls the last listeners."""
         for _ in self._threads:
             self._queue.put(None)
-        self._closed = True
+        self.closed = True
         for cancel in self._cancels:
             with contextlib.suppress(OSError):  # the next start cleans up
                 cancel()

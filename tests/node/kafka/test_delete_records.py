@@ -321,3 +321,15 @@ def test_a_client_that_leaves_ends_its_wait(cell: BrokerCell) -> None:
     assert not cell.nodes[1].partition().waiters
     assert not cell.nodes[1].partition().start.watchers
     assert cell.nodes[1].log().first_available == 3
+
+
+def test_a_broker_stops_while_a_checkpoint_waits_for_another(tmp_path: Path) -> None:
+    """The second deletion's checkpoint would begin when the first one's has ended: during the stop."""
+    with BenchNode(tmp_path / "data") as node:
+        node.controller.add("a", partitions=2)
+        write(node, 3)
+        lines = [KafkaLine(node), KafkaLine(node)]
+        for offset, line in enumerate(lines, 1):
+            line.send(request(offset), NEWEST)
+    with BenchNode(tmp_path / "data", controller=node.controller) as again:
+        assert again.broker.topics["a"].partitions[0].log.first_available == 3
