@@ -74,8 +74,11 @@ _ADMIN_IDS = frozenset((7, 69, 70))
 class LiveBroker:
     """The process, and the client that must not notice anything."""
 
-    def __init__(self, folder: Path) -> None:
-        self.process = BrokerProcess(folder / "data", "--flush", "replicated")
+    known_bad = KNOWN_BAD
+    levels = LEVELS
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        self.process = BrokerProcess(folder / "data", "--flush", "replicated", *arguments)
         self._stored: list[bytes] = []
         self._lingering: list[socket.socket] = []
 
@@ -83,9 +86,9 @@ class LiveBroker:
     def running(self) -> "Iterator[LiveBroker]":
         """Started, with the topics that the seeds name; killed at the end whatever happens."""
         with self.process:
-            self.create_topics()
             self._resident_at_start = self.process.resident_bytes()
             self._sockets_at_start = self._sockets()
+            self.create_topics()
             try:
                 with RawConnection(self.process.port, 30) as self._honest:
                     yield self
@@ -128,18 +131,27 @@ class LiveBroker:
         data = mutate.frame(chance, seed.codec.ID, body)
         return b"" if data and data[0] in _ADMIN_IDS and seed.codec.ID not in _ADMIN_IDS else data
 
+    @property
+    def _strangers_port(self) -> int:
+        """Where the strangers connect."""
+        return self.process.port
+
     def _stranger(self, chance: Random, data: bytes) -> None:
-        stranger = socket.create_connection(("127.0.0.1", self.process.port), timeout=10)
+        stranger = socket.create_connection(("127.0.0.1", self._strangers_port), timeout=10)
         with contextlib.suppress(ConnectionError):
             stranger.sendall(data)
             if chance.random() < 0.5:
-                stranger.recv(1 << 16)
+                self._hear(stranger)
         if chance.random() < 0.2:
             self._lingering.append(stranger)
             if len(self._lingering) > LINGERING:
                 self._lingering.pop(0).close()
         else:
             stranger.close()
+
+    def _hear(self, stranger: socket.socket) -> None:
+        """Reads something of the answers."""
+        stranger.recv(1 << 16)
 
     def _check_service(self) -> None:
         """The honest client asks for more than it gets at once: it waits for what it then produces."""
@@ -173,21 +185,30 @@ class LiveBroker:
         still there. Returns refusals by reason."""
         self._send_all_away()
         until(self._left_nothing, "strangers are gone, and something of theirs is not")
+        self._check_left_memory()
         self._count_exactly()
         refused = refusals(self.process.metrics())
         for sign in ("Traceback", " ERROR ", "damaged"):
             _, found, rest = self.process.output().partition(sign)
             assert not found, found + rest[:4000]
         self.process.restart()
-        with RawConnection(self.process.port) as connection:
-            assert self.read(connection, 1) == self._stored
+        self._check_stored()
         return refused
 
+    def _check_left_memory(self) -> None:
+        """What the process has when the strangers are gone."""
+
+    def _check_stored(self) -> None:
+        """Everything that the honest client was told is stored."""
+        with RawConnection(self.process.port) as connection:
+            assert self.read(connection, 1) == self._stored
+
     def _left_nothing(self) -> bool:
-        """One connection, no memory, no wait, no descriptor but the honest client's."""
+        """No connection, no memory, no wait, no descriptor but those of honest clients."""
         text = self.process.metrics()
-        levels = {name: _level(text, name) for name in LEVELS}
-        return levels == LEVELS and self._sockets() <= self._sockets_at_start + 1
+        levels = {name: _level(text, name) for name in self.levels}
+        honest = int(self.levels["tank_connections"])
+        return levels == self.levels and self._sockets() <= self._sockets_at_start + honest
 
     def _sockets(self) -> int:
         found = 0
@@ -199,13 +220,13 @@ class LiveBroker:
     def _count_exactly(self) -> None:
         """Known bad frames, one a connection: each closes it without an answer, and is counted once."""
         before = refusals(self.process.metrics())
-        for frame in KNOWN_BAD.values():
+        for frame in self.known_bad.values():
             for _ in range(EXACTLY):
-                with RawConnection(self.process.port) as stranger, contextlib.suppress(ConnectionError):
+                with RawConnection(self._strangers_port) as stranger, contextlib.suppress(ConnectionError):
                     stranger.socket.sendall(frame)
                     raise AssertionError(f"{frame.hex()} was answered: {stranger.receive()}")
         counted = refusals(self.process.metrics()) - before
-        assert counted == dict.fromkeys(KNOWN_BAD, EXACTLY), f"refusals counted: {counted}"
+        assert counted == dict.fromkeys(self.known_bad, EXACTLY), f"refusals counted: {counted}"
 
 
 def _values(answer: ConsumeResponse, number: int) -> list[bytes]:

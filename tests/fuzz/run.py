@@ -30,7 +30,9 @@ from tests.fuzz import (
     codec_target,
     flexible_target,
     forward_target,
+    kafka_live_target,
     kafka_records_target,
+    kafka_session_target,
     kafka_target,
     live_target,
     push_target,
@@ -40,7 +42,7 @@ from tests.fuzz import (
 from tests.support.patience import patient
 
 SHARES = {
-    "messages": 0.46,
+    "messages": 0.40,
     "flexible": 0.03,
     "kafka": 0.05,
     "batches": 0.1,
@@ -50,7 +52,9 @@ SHARES = {
     "sessions": 0.13,
     "forward": 0.02,
     "pushes": 0.02,
+    "kafka sessions": 0.03,
     "live": 0.05,
+    "kafka live": 0.03,
 }
 """How the frames are divided: the slower a target, the fewer it gets."""
 
@@ -88,6 +92,7 @@ _ALONE: dict[str, Case] = {
     "sessions": session_target.conversation,
     "forward": forward_target.conversation,
     "pushes": push_target.conversation,
+    "kafka sessions": kafka_session_target.conversation,
 }
 """The targets whose cases need nothing but chance."""
 
@@ -129,10 +134,17 @@ def drive(target: str, case: Case, cases: Iterator[int], frames_each: int, seed:
     return tally
 
 
+_LIVE: dict[str, type[live_target.LiveBroker]] = {
+    "live": live_target.LiveBroker,
+    "kafka live": kafka_live_target.KafkaLiveBroker,
+}
+"""The targets that are a process of their own."""
+
+
 @contextmanager
-def _live_case() -> Iterator[tuple[live_target.LiveBroker, Case]]:
+def _live_case(target: str) -> Iterator[tuple[live_target.LiveBroker, Case]]:
     with tempfile.TemporaryDirectory(prefix="tank-fuzz-") as folder:
-        broker = live_target.LiveBroker(Path(folder))
+        broker = _LIVE[target](Path(folder))
         with broker.running():
             yield broker, broker.round
 
@@ -141,8 +153,8 @@ def run_target(target: str, cases: Iterator[int], seed: int) -> Tally:
     """One target over the given case numbers."""
     if target in _ALONE:
         return drive(target, _ALONE[target], cases, frames_each(target), seed)
-    with _live_case() as (broker, case):
-        tally = drive(target, case, cases, live_target.FRAMES, seed)
+    with _live_case(target) as (broker, case):
+        tally = drive(target, case, cases, frames_each(target), seed)
         if not tally.failures:
             try:
                 tally.refused = broker.finish()
@@ -159,6 +171,8 @@ def frames_each(target: str) -> int:
         "forward": forward_target.FRAMES,
         "pushes": push_target.FRAMES,
         "live": live_target.FRAMES,
+        "kafka sessions": kafka_session_target.FRAMES,
+        "kafka live": kafka_live_target.FRAMES,
     }
     return several.get(target, 1)
 

@@ -31,6 +31,7 @@ LAST_LINE = re.compile(r"([0-9,]+) frames, ([0-9]+) failures\n$")
         ("sessions", 4_500),
         ("forward", 8_000),
         ("pushes", 2_400),
+        ("kafka sessions", 2_000),
     ],
 )
 def test_bad_input_is_refused(target: str, frames: int, capsys: pytest.CaptureFixture[str]) -> None:
@@ -45,6 +46,14 @@ def test_a_live_broker_serves_on_and_counts(capsys: pytest.CaptureFixture[str]) 
     assert run.main(["--target", "live", "--frames", "3000"]) == 0
     output = capsys.readouterr().out
     for reason in ("truncated", "trailing_bytes", "unknown_message", "invalid_bundle"):
+        assert re.search(rf"\b{reason} [1-9]", output), output
+
+
+@pytest.mark.integration
+def test_a_live_broker_serves_on_beside_bad_kafka_clients(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run.main(["--target", "kafka live", "--frames", "8000"]) == 0
+    output = capsys.readouterr().out
+    for reason in ("truncated", "trailing_bytes", "unknown_request", "invalid_frame_size", "invalid_records"):
         assert re.search(rf"\b{reason} [1-9]", output), output
 
 
