@@ -10,12 +10,24 @@ import pytest
 from tank_protos.generated.kafka import (
     ApiVersionsRequest,
     ApiVersionsResponse,
+    FetchResponse,
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
 )
+from tank_protos.wire.message import Message
 from tests.integration.served import serve, started
-from tests.support.clients.kafka_socket import KafkaSocket
+from tests.support.clients.kafka_calls import (
+    FETCH_VERSION,
+    PRODUCE_VERSION,
+    batch_of,
+    create_topic,
+    fetch_request,
+    fetched,
+    produce_request,
+    values_of,
+)
+from tests.support.clients.kafka_socket import KafkaSocket, frame
 from tests.support.patience import patient
 from tests.support.processes.broker_process import BrokerProcess, running_broker
 from tests.support.processes.ports import free_port
@@ -169,4 +181,33 @@ def test_garbage_closes_its_connection_for_a_counted_reason_and_no_other(
             bad.socket.sendall(garbage)
             assert bad.is_closed_by_the_broker()
         until(lambda: refusals(broker, reason) == 1, f"no connection was closed for {reason}")
+        assert f"refused input: {reason}: " in broker.output(), "the log says nothing of it"
         assert served(good)
+
+
+def test_requests_of_many_kinds_sent_at_once_are_answered_in_their_order(tmp_path: Path) -> None:
+    """A fetch that waits holds up what is behind it; a produce request with acks 0 has no answer."""
+    with running_broker(tmp_path) as broker, KafkaSocket(broker.kafka_port) as client:
+        create_topic(client, "a")
+        quiet = produce_request("a", batch_of(b"quiet"), acks=0)
+        loud = produce_request("a", batch_of(b"loud"))
+        waiting = fetch_request("a", 3, wait_ms=300)
+        requests: list[tuple[Message, int]] = [
+            (loud, PRODUCE_VERSION),
+            (quiet, PRODUCE_VERSION),
+            (loud, PRODUCE_VERSION),
+            (ApiVersionsRequest("test", "1"), 3),
+            (waiting, FETCH_VERSION),
+            (quiet, PRODUCE_VERSION),
+            (MetadataRequest(None), 12),
+            (loud, PRODUCE_VERSION),
+            (ApiVersionsRequest(), 0),
+            (fetch_request("a", 0), FETCH_VERSION),
+        ]
+        data = [frame(request, version, number) for number, (request, version) in enumerate(requests)]
+        client.socket.sendall(b"".join(data))
+        answers = [client.receive() for request, _ in requests if request is not quiet]
+        found = [int.from_bytes(answer[:4], "big") for answer in answers]
+        assert found == [number for number, (request, _) in enumerate(requests) if request is not quiet]
+        last = FetchResponse.decode(memoryview(answers[-1])[5:], FETCH_VERSION)
+        assert values_of(fetched(last), 0) == [b"loud", b"quiet", b"loud", b"quiet", b"loud"]

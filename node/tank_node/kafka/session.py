@@ -38,6 +38,10 @@ _read_size: Final = Struct(">i").unpack_from
 _HEAD_BYTES: Final = 8
 _ANSWER_HEAD: Final = Struct(">ii")
 """An answer's size without these four bytes, and the correlation id."""
+_HTTP: Final = (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"PRI ")
+_TLS: Final = b"\x16\x03"
+_SSH: Final = b"SSH-"
+"""The first bytes of other protocols, which would be an enormous size."""
 _CORRELATION_BYTES: Final = 4
 _NO_TAGS: Final = b"\0"
 
@@ -307,7 +311,7 @@ class KafkaSession(Session):
 
     def _check_size(self, size: int, most: int) -> None:
         if not _LEAST_FRAME_BYTES <= size <= most:
-            raise InvalidFrameSize(f"a request of {size} bytes; {_LEAST_FRAME_BYTES} to {most} are taken")
+            raise InvalidFrameSize(_wrong_size(size, most))
 
     def _frame(self, frame: memoryview) -> None:
         """Calls the handler of a request, whose size, key and version are checked."""
@@ -401,6 +405,16 @@ class KafkaSession(Session):
             _release(call.out)
             if call.on_close is not None:
                 call.on_close()
+
+
+def _wrong_size(size: int, most: int) -> str:
+    """What is wrong with a frame of this size, or with a client that speaks another protocol."""
+    said = f"a request of {size} bytes; {_LEAST_FRAME_BYTES} to {most} are taken"
+    first = size.to_bytes(SIZE_BYTES, "big", signed=True)
+    other = "HTTP" if first in _HTTP else "TLS" if first.startswith(_TLS) else "SSH" if first == _SSH else ""
+    if not other:
+        return said
+    return f"{said}. The client speaks {other}; this port is for Kafka's protocol without TLS"
 
 
 def _release(outputs: list[Output]) -> None:

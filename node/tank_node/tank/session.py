@@ -253,7 +253,8 @@ class TankSession(FrameSession):
         """Raises WireError for a frame of an unknown id or of too many bytes, before its payload has come."""
         api = self._apis.get(message_id)
         if api is None:
-            raise UnknownMessage(f"unknown message id {message_id}")
+            hint = "" if message_id else ": is it a Kafka client? These have a port of their own (--kafka)"
+            raise UnknownMessage(f"unknown message id {message_id}{hint}")
         most = self.limits.frame_bytes if api.carries_bundles else self.limits.request_bytes
         if length > most:
             raise FrameTooLarge(f"{length} bytes; message {message_id} may have at most {most}")

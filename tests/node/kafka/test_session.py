@@ -9,8 +9,16 @@ import pytest
 from tank_node.kafka.dispatch import APIS
 from tank_node.kafka.session import InvalidFrameSize, KafkaApi, KafkaCall, KafkaSession, UnknownRequest
 from tank_node.kafka.settings import KafkaSettings
+from tank_node.metrics import KAFKA_SOFTWARE
 from tank_node.security.gate import Gate, NotAllowed, Operation, Principal, Resource
-from tank_protos.generated.kafka import ApiVersionsRequest, ApiVersionsResponse
+from tank_protos.generated.kafka import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    MetadataRequest,
+    MetadataResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
 from tank_protos.wire.errors import WireError
 from tests.support.nodes.bench_node import BenchNode
 from tests.support.nodes.kafka_line import KafkaLine
@@ -180,6 +188,89 @@ def test_bytes_of_something_else_close_the_connection_before_more_are_read(
 ) -> None:
     with pytest.raises(error):
         KafkaLine(node).feed(data)
+
+
+@pytest.mark.parametrize(
+    ("beginning", "said"),
+    [
+        (b"GET /metrics HTTP/1.1\r\n", "HTTP"),
+        (b"POST / HTTP/1.1\r\n", "HTTP"),
+        (b"PRI * HTTP/2.0\r\n", "HTTP"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "TLS"),
+        (b"SSH-2.0-OpenSSH_9.6\r\n", "SSH"),
+        (pack(">i", 3 << 28) + bytes(8), "805306368 bytes"),
+    ],
+    ids=["http", "http post", "http 2", "tls", "ssh", "nothing known"],
+)
+def test_the_refusal_of_another_protocol_names_it(node: BenchNode, beginning: bytes, said: str) -> None:
+    """The most frequent mistake is a wrong port, or security.protocol=SSL: the log line says which."""
+    with pytest.raises(InvalidFrameSize, match=said):
+        KafkaLine(node).feed(beginning)
+
+
+@pytest.mark.parametrize("size", [(64 << 20) + 1, 2**31 - 1])
+def test_a_produce_request_is_refused_by_its_size_before_it_has_come(node: BenchNode, size: int) -> None:
+    with pytest.raises(InvalidFrameSize):
+        KafkaLine(node).feed(pack(">ihh", size, 0, 9))
+
+
+def test_unknown_tags_in_a_requests_header_are_skipped(node: BenchNode) -> None:
+    line = KafkaLine(node)
+    body = b"".join(ALWAYS.encode(3))
+    tags = b"\x02" + b"\x00\x03abc" + b"\xff\xff\xff\xff\x07\x01z"
+    frame = pack(">hhih4s", 18, 3, 9, 4, b"test") + tags + body
+    line.feed(pack(">i", len(frame)) + frame)
+    assert line.correlation_ids() == [9]
+
+
+@pytest.mark.parametrize(
+    "client_id",
+    [b"\xff\xff", b"\0\0", b"\x7f\xff" + b"x" * 32_767, b"\0\2\xff\xfe"],
+    ids=["null", "empty", "the longest", "no UTF-8"],
+)
+def test_a_client_may_call_itself_anything(node: BenchNode, client_id: bytes) -> None:
+    line = KafkaLine(node)
+    frame = pack(">hhi", 18, 0, 9) + client_id
+    line.feed(pack(">i", len(frame)) + frame)
+    assert line.correlation_ids() == [9]
+
+
+def test_the_same_correlation_id_again_is_answered_again(node: BenchNode) -> None:
+    """The ids are the client's business: the broker gives them back."""
+    line = KafkaLine(node)
+    line.feed(request(18, 0, 7) * 3 + request(18, 0, -1) + request(18, 0, -(2**31)))
+    assert line.correlation_ids() == [7, 7, 7, -1, -(2**31)]
+
+
+def test_a_strange_name_of_software_is_refused_and_the_client_goes_on(node: BenchNode) -> None:
+    """Clients come back in version 0 on the same connection."""
+    line = KafkaLine(node)
+    assert line.ask(ApiVersionsRequest("no name!", "1"), ApiVersionsResponse, 3).error_code == 42
+    assert line.ask(ApiVersionsRequest(), ApiVersionsResponse, 0).error_code == 0
+
+
+def test_invented_names_of_software_make_no_metrics_without_end(node: BenchNode) -> None:
+    for number in range(3 * KAFKA_SOFTWARE):
+        KafkaLine(node).ask(ApiVersionsRequest(f"lib-{number}", "1"), ApiVersionsResponse, 3)
+    assert len(node.metrics.kafka_software) <= KAFKA_SOFTWARE + 1
+    assert sum(node.metrics.kafka_software.values()) == 3 * KAFKA_SOFTWARE
+
+
+def test_a_connection_may_begin_with_any_request(node: BenchNode) -> None:
+    """Clients before 0.10 know no ApiVersions; they send version 0 of what they want."""
+    node.controller.add("a")
+    line = KafkaLine(node)
+    assert line.ask(MetadataRequest([]), MetadataResponse, 0).topics[0].name == "a"
+
+
+def test_raw_bytes_of_sasl_without_a_request_around_them_close_the_connection(node: BenchNode) -> None:
+    """After a handshake in version 0 a client sends its token bare, if it overlooks the error."""
+    line = KafkaLine(node)
+    answer = line.ask(SaslHandshakeRequest("PLAIN"), SaslHandshakeResponse, 0)
+    assert answer.error_code == 34
+    token = b"\0user\0password"
+    with pytest.raises(UnknownRequest):
+        line.feed(pack(">i", len(token)) + token)
 
 
 def test_a_version_that_is_not_served_closes_the_connection(node: BenchNode) -> None:

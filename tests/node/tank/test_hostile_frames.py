@@ -68,3 +68,11 @@ def test_spoiled_frames_never_get_past_a_typed_error(tmp_path: Path, seed: int) 
         assert min(answered, refused) > 10
         assert node.metrics.refused
         assert produce(node.client(), batch_of(b"still here"), topic="a") == b"\0"
+
+
+def test_the_refusal_of_a_kafka_client_names_the_port_that_it_looks_for(tmp_path: Path) -> None:
+    """Its first byte is the 0 of a size: both protocols' ports are easily mistaken for one another."""
+    with BenchNode(tmp_path / "data") as node:
+        api_versions = bytes.fromhex("00000017 0012 0003 00000001 0004 74657374 00 05 74657374 02 31 00")
+        with pytest.raises(WireError, match="--kafka"):
+            node.client().feed(api_versions)
