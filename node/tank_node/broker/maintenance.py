@@ -74,12 +74,13 @@ class Maintenance:
                 self._broker.flusher.request(log, log.written)
 
     def _all_in_sync(self, partition: Partition) -> bool:
-        """Whether every replica has all that is below the mark, by the view."""
-        topic = self._broker.link.view.topic_by_id(partition.log.topic_id)
-        if topic is None or partition.number >= len(topic.partitions):
+        """Whether every replica has all that is below the mark, by the view. A follower's view must be as new
+        as its mark: the mark may have passed what a replica lacks that left the in-sync set since."""
+        broker = self._broker
+        placed = broker.placed(partition)
+        if placed is None or len(placed.in_sync) != len(placed.replicas):
             return False
-        placed = topic.partitions[partition.number]
-        return len(placed.in_sync) == len(placed.replicas)
+        return partition.role is Role.LEADER or broker.may_show(partition)
 
     def _failed(self, partition: Partition) -> None:
         partition.note_state()

@@ -16,6 +16,8 @@ from tank_node.partition.waiters import Waiter
 from tank_node.replication.role import Role
 from tank_protos import topic_settings
 from tank_protos.error_codes import ErrorCode
+from tank_protos.kafka import record_batch
+from tank_protos.kafka.records import KafkaRecord
 from tests.support.clients.produce import batch_of, produce
 from tests.support.controllers.shown_topics import show
 from tests.support.nodes.bench_node import BenchNode
@@ -298,3 +300,33 @@ def test_tombstones_go_when_every_replica_has_them(node: BenchNode, in_sync: tup
     compacted_turns(node, partition)
     left = sorted(records_of(log))
     assert left == ([3, 4] if len(in_sync) == 2 else [2, 3, 4])
+
+
+def test_a_follower_that_is_cut_off_from_the_controllers_removes_no_tombstones(tmp_path: Path) -> None:
+    """Its view may be older than its mark: a replica may have left the in-sync set without them."""
+    cell = BrokerCell(tmp_path, 2)
+    cell.create(
+        log_format="kafka",
+        log_cleanup_policy="compact",
+        log_cleaner_min_cleanable_ratio="0",
+        delete_retention_ms="1",
+        flush="replicated",
+    )
+    cell.run()
+    leader, follower = cell.nodes[1], cell.nodes[2]
+    for pairs in ([(b"a", b"old"), (b"a", None), (b"b", b"1")], [(b"c", b"1")]):
+        made = [KafkaRecord(key, value, place, 0) for place, (key, value) in enumerate(pairs)]
+        leader.broker.begin_tick()
+        batch = memoryview(bytearray(record_batch.encode(made, base_timestamp_ms=1)))
+        leader.partition().append(batch, Told(), 0)
+        leader.broker.end_tick()
+    cell.run()
+    follower.log().roll()
+    follower.log().flush()
+    follower.controller.connected = False
+    compacted_turns(follower, follower.partition())
+    assert sorted(records_of(follower.log())) == [2, 3, 4]
+    follower.controller.connected = True
+    compacted_turns(follower, follower.partition())
+    assert sorted(records_of(follower.log())) == [3, 4]
+    cell.close()
