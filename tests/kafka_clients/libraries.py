@@ -69,17 +69,27 @@ def _venv(folder: Path) -> Path:
     return folder / "python"
 
 
-def _install_python(folder: Path) -> None:
-    done = _venv(folder) / "installed"
-    if done.exists() and done.read_text() == str(PYTHON_PACKAGES):
+def python_of(folder: Path) -> Path:
+    """The Python that the libraries for Python are installed for."""
+    return _venv(folder) / "bin/python"
+
+
+def install_python_packages(environment: Path, packages: tuple[str, ...]) -> None:
+    """Makes a virtual environment with these, unless it is there. Raises NotInstalledError."""
+    done = environment / "installed"
+    if done.exists() and done.read_text() == str(packages):
         return
-    _run([sys.executable, "-m", "venv", str(_venv(folder))], folder)
-    _run([str(_venv(folder) / "bin/pip"), "install", "--quiet", *PYTHON_PACKAGES], folder)
-    done.write_text(str(PYTHON_PACKAGES))
+    _run([sys.executable, "-m", "venv", str(environment)], environment.parent)
+    _run([str(environment / "bin/pip"), "install", "--quiet", *packages], environment.parent)
+    done.write_text(str(packages))
+
+
+def _install_python(folder: Path) -> None:
+    install_python_packages(_venv(folder), PYTHON_PACKAGES)
 
 
 def _python(program: str) -> Callable[[Path], list[str]]:
-    return lambda folder: [str(_venv(folder) / "bin/python"), str(PROGRAMS / program)]
+    return lambda folder: [str(python_of(folder)), str(PROGRAMS / program)]
 
 
 def _install_kafkajs(folder: Path) -> None:
@@ -97,33 +107,64 @@ def _install_franz_go(folder: Path) -> None:
     )  # go itself keeps what it has built
 
 
-_POM: Final = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
+Jar = tuple[str, str, str]
+"""Group, artefact, version."""
+
+JAVA_JARS: Final[tuple[Jar, ...]] = (
+    ("org.apache.kafka", "kafka-clients", JAVA_CLIENT),
+    ("org.slf4j", "slf4j-nop", "1.7.36"),
+)
+JAVA_PROGRAMS: Final = ("JavaClient.java", "AdminCalls.java")
+_ALONE: Final = (
+    "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
+)
+
+
+def _pom(jars: tuple[Jar, ...], alone: bool) -> str:
+    wanted = "".join(
+        f"<dependency><groupId>{group}</groupId><artifactId>{artefact}</artifactId>"
+        f"<version>{version}</version>{_ALONE if alone else ''}</dependency>"
+        for group, artefact, version in jars
+    )
+    return f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
-  <groupId>stock</groupId><artifactId>java-client</artifactId><version>1</version><packaging>pom</packaging>
-  <dependencies>
-    <dependency>
-      <groupId>org.apache.kafka</groupId><artifactId>kafka-clients</artifactId><version>{JAVA_CLIENT}</version>
-    </dependency>
-    <dependency><groupId>org.slf4j</groupId><artifactId>slf4j-nop</artifactId><version>1.7.36</version></dependency>
-  </dependencies>
+  <groupId>stock</groupId><artifactId>jars</artifactId><version>1</version><packaging>pom</packaging>
+  <dependencies>{wanted}</dependencies>
 </project>
 """
 
 
+def install_jars(folder: Path, jars: tuple[Jar, ...], *, alone: bool) -> None:
+    """Puts these into the folder's `libs`, with those that they need unless `alone`. Raises
+    NotInstalledError."""
+    pom = _pom(jars, alone)
+    file, done = folder / "pom.xml", folder / "libs"
+    if done.exists() and file.exists() and file.read_text() == pom:
+        return
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    file.write_text(pom)
+    try:
+        _run([_tool("mvn"), "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=libs"], folder)
+    except NotInstalledError:
+        shutil.rmtree(done, ignore_errors=True)
+        raise
+
+
 def _install_java(folder: Path) -> None:
     java = folder / "java"
-    java.mkdir(exist_ok=True)
-    if not list((java / "libs").glob(f"kafka-clients-{JAVA_CLIENT}.jar")):
-        (java / "pom.xml").write_text(_POM)
-        _run([_tool("mvn"), "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=libs"], java)
-    _run(
-        [_tool("javac"), "-cp", "libs/*", "-d", str(java), str(PROGRAMS / "JavaClient.java")],
-        java,
-    )
+    install_jars(java, JAVA_JARS, alone=False)
+    sources = [str(PROGRAMS / program) for program in JAVA_PROGRAMS]
+    _run([_tool("javac"), "-cp", "libs/*", "-d", str(java), *sources], java)
+
+
+def java_command(folder: Path, program: str) -> list[str]:
+    """The command of one of the programs in Java."""
+    return ["java", "-Xmx256m", "-cp", f"{folder / 'java/libs'}/*:{folder / 'java'}", program]
 
 
 def _java(folder: Path) -> list[str]:
-    return ["java", "-cp", f"{folder / 'java/libs'}/*:{folder / 'java'}", "JavaClient"]
+    return java_command(folder, "JavaClient")
 
 
 LIBRARIES: Final = (
