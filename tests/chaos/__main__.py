@@ -1,6 +1,7 @@
 """`make chaos`: a cluster of real processes under load and faults, and everything read back at the end.
 
-Three controllers and three brokers, in network namespaces where they can be made, and clients of every kind.
+Three controllers and three brokers, in network namespaces where they can be made, and clients of every kind:
+ours, and librdkafka and aiokafka where both are installed.
 Each fault is followed by the time that the cluster needs until all replicas are in sync again and all clients
 get on; then comes the next, in an order drawn from the seed, every kind once before any comes again. At the
 end all that clients were told is held against the log, and the replicas against each other. Exit code 1, and
@@ -15,6 +16,7 @@ import shutil
 import signal
 import sys
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 
 from tank_cli.cluster.controller_calls import Controllers
@@ -28,6 +30,7 @@ from tests.chaos.hogs import hogs
 from tests.chaos.members import Members, StuckError
 from tests.chaos.run import BROKERS, CONTROLLERS, Run
 
+KAFKA_CLIENTS = ("confluent_kafka", "aiokafka")
 END_S = 900
 """A run that takes so much longer than its faults hangs, and is ended."""
 
@@ -48,7 +51,11 @@ def main() -> int:
     found: list[str] = []
     try:
         members.plan(
-            CONTROLLERS, BROKERS, minutes=chosen.minutes, session_timeout_ms=chosen.session_timeout_ms
+            CONTROLLERS,
+            BROKERS,
+            kafka=_has_kafka_clients(),
+            minutes=chosen.minutes,
+            session_timeout_ms=chosen.session_timeout_ms,
         )
         addresses = [member.address for member in members.controllers]
         with (
@@ -86,6 +93,14 @@ def main() -> int:
         shutil.rmtree(folder)
     print("nothing acknowledged was lost, repeated or out of order")
     return 0
+
+
+def _has_kafka_clients() -> bool:
+    """Whether they are installed; says it if not."""
+    missing = [name for name in KAFKA_CLIENTS if find_spec(name) is None]
+    if missing:
+        print(f"WITHOUT KAFKA'S CLIENTS: there is no {' and no '.join(missing)}", flush=True)
+    return not missing
 
 
 def _chosen() -> argparse.Namespace:

@@ -1,14 +1,15 @@
 """The clients of a run, a process of their own: `python -m tests.chaos.load`.
 
-Idempotent producers and consumers are those of our client; raw ones speak the wire by hand. Each writes down
-what it does (tests.chaos.record). Lines of JSON on standard output say how far each is. When standard input
-ends, the producers stop and wait for the answers they still want, the consumers read on to the end of the
-log, and the process ends.
+Idempotent producers and consumers are those of our client; raw ones speak the wire by hand; Kafka's are
+stock ones. Each writes down what it does (tests.chaos.record). Lines of JSON on standard output say how far
+each is. When standard input ends, the producers stop and wait for the answers they still want, the consumers
+read on to the end of the log, and the process ends.
 """
 
 import argparse
 import asyncio
 import json
+import logging
 import random
 import sys
 import threading
@@ -20,14 +21,19 @@ from pathlib import Path
 from tank_client import Client, ClientSettings, ConsumerSettings, ProducerSettings, TankError
 from tank_client.model import parse_servers
 from tank_client.producer import BundleDelivery, Producer
-from tests.chaos.raw_clients import OLD_CLIENT, SERVERS_VERSION, RawClient
+from tests.chaos.client_thread import ClientThread
+from tests.chaos.raw_clients import OLD_CLIENT, SERVERS_VERSION
 from tests.chaos.raw_readers import RawReader
 from tests.chaos.raw_writers import RawWriter
 from tests.chaos.record import Fate, Place, Recorder
+from tests.chaos.stock_readers import AiokafkaReader, LibrdkafkaReader
+from tests.chaos.stock_writers import AiokafkaWriter, LibrdkafkaWriter
 from tests.chaos.values import content, name_of, named
 
 TOPICS = {"disk": 4, "memory": 4, "raw": 3}
 """Partitions of each. `disk`: flush=disk; `memory` and `raw`: flush=replicated."""
+KAFKA = {"kafka": 2}
+"""Partitions of the topic of Kafka's format, where stock clients of its protocol are installed."""
 IDEMPOTENT = ("disk", "memory")
 OLD_RATE = 5.0
 SETTINGS = ClientSettings(request_timeout_ms=60_000)
@@ -50,6 +56,8 @@ class Load:
     folder: Path
     rate: float
     seed: int
+    kafka_servers: str = ""
+    """Where Kafka's clients connect; empty: there are none."""
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     written: asyncio.Event = field(default_factory=asyncio.Event)
     """Nobody writes any more, and all answers are there."""
@@ -63,6 +71,11 @@ class Load:
     """Errors of clients. A fault is over long before a producer or a consumer of ours gives up, so that none
     may be met."""
 
+    @property
+    def topics(self) -> dict[str, int]:
+        """All topics, with their partitions."""
+        return topics_of(bool(self.kafka_servers))
+
     def note(self, name: str, error: TankError | TimeoutError) -> None:
         """An error that a client raised."""
         self.broken.append(f"{name}: {type(error).__name__}: {error}")
@@ -71,9 +84,15 @@ class Load:
         return Recorder(self.folder / f"{name}.jsonl")
 
 
+def topics_of(kafka: bool) -> dict[str, int]:
+    """All topics of a run, with their partitions."""
+    return TOPICS | KAFKA if kafka else TOPICS
+
+
 def places(topics: Iterable[str]) -> list[Place]:
     """All partitions of these."""
-    return [(topic, partition) for topic in topics for partition in range(TOPICS[topic])]
+    partitions = topics_of(kafka=True)
+    return [(topic, partition) for topic in topics for partition in range(partitions[topic])]
 
 
 async def write(load: Load, topic: str, number: int) -> None:
@@ -151,7 +170,7 @@ async def write_last(load: Load) -> None:
     async with Client(load.servers, SETTINGS) as client:
         producer = client.producer(ProducerSettings(idempotent=True))
         try:
-            for topic, partition in places(TOPICS):
+            for topic, partition in places(load.topics):
                 values = [named(name, (topic, partition), 0)]
                 recorder.sent(name, (topic, partition), 0, True, values)
                 delivery = await producer.send(topic, content(values[0]), partition=partition)
@@ -223,20 +242,31 @@ async def _find(client: Client, recorder: Recorder, group: str, topic: str) -> N
 
 
 @dataclass(slots=True)
-class RawClients:
+class ClientThreads:
     """On each partition of `raw` a producer and a consumer that speak the wire by hand, and with `old` one
-    more of each of the old document."""
+    more of each of the old document. On each of `kafka`, where there is that, a producer and a consumer of
+    each of Kafka's stock clients."""
 
-    writers: list[RawWriter] = field(default_factory=list)
-    readers: list[RawReader] = field(default_factory=list)
+    writers: list[ClientThread] = field(default_factory=list)
+    readers: list[ClientThread] = field(default_factory=list)
     written: threading.Event = field(default_factory=threading.Event)
 
     @property
-    def all(self) -> list[RawClient]:
+    def all(self) -> list[ClientThread]:
         return [*self.writers, *self.readers]
 
     def plan(self, load: Load, old: bool) -> None:
         """Nobody runs yet."""
+        self._plan_raw(load, old)
+        for place in places(KAFKA) if load.kafka_servers else []:
+            for write, read in ((LibrdkafkaWriter, LibrdkafkaReader), (AiokafkaWriter, AiokafkaReader)):
+                servers, rate = load.kafka_servers, load.rate / 10
+                name = f"{write.__name__}-{place[1]}"
+                self.writers.append(write(name, place, servers, load.recorder(name), rate, load.seed))
+                name = f"{read.__name__}-{place[1]}"
+                self.readers.append(read(name, place, servers, load.recorder(name), self.written))
+
+    def _plan_raw(self, load: Load, old: bool) -> None:
         servers = [(a.host, a.port) for a in parse_servers(load.servers)]
         for place in places(["raw"]):
             kinds = [("raw", SERVERS_VERSION, servers, load.rate / 10)]
@@ -252,7 +282,7 @@ class RawClients:
                     RawReader(name, place, its, recorder, version, load.seed, self.written, END_OF_LOG)
                 )
 
-    async def end(self, clients: Iterable[RawClient]) -> None:
+    async def end(self, clients: Iterable[ClientThread]) -> None:
         """Returns when these are through. TimeoutError."""
         async with asyncio.timeout(SETTLE_S):
             for client in clients:
@@ -262,44 +292,45 @@ class RawClients:
 
 async def run(load: Load, old: bool) -> None:
     """All of them, until standard input ends."""
-    raw = RawClients()
-    raw.plan(load, old)
-    for client in raw.all:
+    threads = ClientThreads()
+    load.seen.update(dict.fromkeys(places(load.topics), 0))
+    threads.plan(load, old)
+    for client in threads.all:
         client.start()
     writers = [asyncio.create_task(write(load, topic, n)) for topic in IDEMPOTENT for n in range(2)]
     writers += [asyncio.create_task(keep(load, topic)) for topic in TOPICS]
-    readers = [asyncio.create_task(read(load, f"{topic}-reader", topic)) for topic in TOPICS]
-    told = asyncio.create_task(_tell(load, raw))
+    readers = [asyncio.create_task(read(load, f"{topic}-reader", topic)) for topic in load.topics]
+    told = asyncio.create_task(_tell(load, threads))
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
     load.stopping.set()
-    for writer in raw.writers:
+    for writer in threads.writers:
         writer.stopping.set()
     await asyncio.gather(*writers)
-    await raw.end(raw.writers)
+    await threads.end(threads.writers)
     await write_last(load)
     load.written.set()
-    raw.written.set()
+    threads.written.set()
     async with asyncio.timeout(SETTLE_S):
         await asyncio.gather(*readers)
-    await raw.end(raw.readers)
+    await threads.end(threads.readers)
     told.cancel()
-    _say(load, raw)
+    _say(load, threads)
 
 
-async def _tell(load: Load, raw: RawClients) -> None:
+async def _tell(load: Load, threads: ClientThreads) -> None:
     while True:
-        _say(load, raw)
+        _say(load, threads)
         await asyncio.sleep(TELL_EVERY_S)
 
 
-def _say(load: Load, raw: RawClients) -> None:
+def _say(load: Load, threads: ClientThreads) -> None:
     """`tests.chaos.load_process.Progress`."""
     stored = {f"writers of {topic}/{partition}": n for (topic, partition), n in load.stored.items()}
-    stored |= {writer.name: writer.count for writer in raw.writers}
+    stored |= {writer.name: writer.count for writer in threads.writers}
     seen = {f"reader of {topic}/{partition}": n for (topic, partition), n in load.seen.items()}
-    seen |= {reader.name: reader.count for reader in raw.readers}
+    seen |= {reader.name: reader.count for reader in threads.readers}
     seen |= {f"positions of {topic}": n for topic, n in load.kept.items()}
-    ended = [f"{client.name}: {client.failure!r}" for client in raw.all if client.failure is not None]
+    ended = [f"{client.name}: {client.failure!r}" for client in threads.all if client.failure is not None]
     print(json.dumps({"stored": stored, "seen": seen, "broken": load.broken + ended}), flush=True)
 
 
@@ -313,9 +344,11 @@ def main() -> None:
     )
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--old-clients", action="store_true")
+    parser.add_argument("--kafka-servers", default="", help="with stock clients of Kafka's protocol")
     chosen = parser.parse_args()
     chosen.folder.mkdir()
-    load = Load(chosen.servers, chosen.folder, chosen.rate, chosen.seed)
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # it tells of each broker that is gone
+    load = Load(chosen.servers, chosen.folder, chosen.rate, chosen.seed, chosen.kafka_servers)
     asyncio.run(run(load, chosen.old_clients))
 
 

@@ -40,15 +40,23 @@ class LoadProcess:
     """`tests.chaos.load`."""
 
     def __init__(
-        self, python: list[str], folder: Path, servers: str, rate: float, seed: int, old_clients: bool
+        self,
+        python: list[str],
+        folder: Path,
+        servers: str,
+        rate: float,
+        seed: int,
+        old_clients: bool,
+        kafka_servers: str = "",
     ) -> None:
         """`python`: what its command begins with, here or on another machine. `folder`: where it writes down
-        what it does; it makes that."""
+        what it does; it makes that. `kafka_servers`: where Kafka's clients connect; empty: without any."""
         self.folder = folder
         self.progress = Progress()
         command = [*python, "-m", "tests.chaos.load", "--servers", servers]
         command += ["--folder", str(folder), "--rate", str(rate), "--seed", str(seed)]
         command += ["--old-clients"] if old_clients else []
+        command += ["--kafka-servers", kafka_servers] if kafka_servers else []
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self._hearing = threading.Thread(target=self._hear, daemon=True)
         self._hearing.start()

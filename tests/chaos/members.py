@@ -76,6 +76,8 @@ class Member:
     data: Path
     log: Path
     command: list[str]
+    kafka: str = ""
+    """Its address for Kafka's clients, where it was given one."""
     process: subprocess.Popen[bytes] | None = None
     frozen: bool = False
     small_disk: Path | None = None
@@ -257,14 +259,15 @@ class Members:
         *,
         fillable: bool = True,
         secret: bool = True,
+        kafka: bool = False,
         minutes: float = 0,
         session_timeout_ms: int | None = None,
     ) -> None:
         """Folders and command lines; nothing runs yet.
 
         `secret`: the processes have one. `fillable`: the disks of the last controller and the last broker can
-        be filled, where file systems can be mounted. `minutes`: how long a run takes. `session_timeout_ms`:
-        None for the controllers' own."""
+        be filled, where file systems can be mounted. `kafka`: the brokers are told where to serve Kafka's
+        clients. `minutes`: how long a run takes. `session_timeout_ms`: None for the controllers' own."""
         network = self.network
         (self.folder / "logs").mkdir(parents=True)
         at = {n: f"{network.address(n)}:{free_port()}" for n in range(1, controllers + 1)}
@@ -281,6 +284,9 @@ class Members:
             member = self._member(BROKER, number, host, f"{network.address(host)}:{free_port()}")
             member.command += [*python, "tank_node", "--broker-id", str(number), "--listen", member.address]
             member.command += ["--controllers", ",".join(at.values())]
+            if kafka:
+                member.kafka = f"{network.address(host)}:{free_port()}"
+                member.command += ["--kafka", member.kafka]
             self.brokers.append(member)
         if fillable:
             for member in (self.controllers[-1], self.brokers[-1]):
@@ -320,6 +326,11 @@ class Members:
     def servers(self) -> str:
         """For clients."""
         return ",".join(member.address for member in self.brokers)
+
+    @property
+    def kafka_servers(self) -> str:
+        """For Kafka's clients; empty where there are to be none."""
+        return ",".join(member.kafka for member in self.brokers if member.kafka)
 
     def leader(self) -> Member:
         """The controller that leads. StuckError when none does for long."""

@@ -1,10 +1,9 @@
 """What clients that speak TANK's wire by hand have in common: where they connect, and what ends them."""
 
 import random
-import threading
 import time
-from abc import abstractmethod
 
+from tests.chaos.client_thread import ClientThread
 from tests.chaos.record import Place, Recorder
 from tests.support.clients.raw_client import RawConnection
 
@@ -18,8 +17,8 @@ SERVERS_VERSION = 3
 Address = tuple[str, int]
 
 
-class RawClient(threading.Thread):
-    """At work in one partition, one request under way, until it is told to stop.
+class RawClient(ClientThread):
+    """Has one request under way. What ends it is an answer that no fault explains, or that can't be read.
 
     Version 0 is a client of the old document: it knows one address and no redirect. Newer ones follow
     redirects, and go to the next server when theirs is gone.
@@ -28,29 +27,15 @@ class RawClient(threading.Thread):
     def __init__(
         self, name: str, place: Place, servers: list[Address], recorder: Recorder, version: int, seed: int
     ) -> None:
-        super().__init__(name=name, daemon=True)
-        self.place, self.recorder, self.version = place, recorder, version
+        super().__init__(name, place, recorder)
+        self.version = version
         self.servers = servers if version else servers[:1]
-        self.count = 0
-        """Values that were stored or seen."""
-        self.failure: BaseException | None = None
-        """What ended it that shouldn't have: an answer that no fault explains, or that can't be read."""
-        self.stopping = threading.Event()
         self.random = random.Random(seed)
         self._at: Address = self.random.choice(self.servers)
         self._connection: RawConnection | None = None
 
-    def run(self) -> None:
-        try:
-            self.work()
-        except BaseException as error:
-            self.failure = error
-        finally:
-            self._close()
-
-    @abstractmethod
-    def work(self) -> None:
-        """Request after request."""
+    def leave(self) -> None:
+        self._close()
 
     def connected(self) -> RawConnection | None:
         """None: nobody answers there; then it goes elsewhere."""

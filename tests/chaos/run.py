@@ -16,7 +16,7 @@ from tank_client.sync import Client
 from tests.chaos.checker import Log, violations
 from tests.chaos.copies import differing
 from tests.chaos.faults import Fault, Scene, possible
-from tests.chaos.load import TOPICS
+from tests.chaos.load import TOPICS, topics_of
 from tests.chaos.load_process import LoadProcess
 from tests.chaos.members import Member, Members, StuckError, stop_together, tied_to_us, until
 from tests.chaos.record import Fate, History, read
@@ -27,6 +27,7 @@ SETTINGS = {
     "disk": {"flush": "disk"},
     "memory": {"flush": "replicated", "log.segment.bytes": "48k"},
     "raw": {"flush": "replicated"},
+    "kafka": {"flush": "disk", "log.format": "kafka"},
 }
 """By topic. Of small segments many are rolled in a run, and each write soon needs room on the disk: behind
 64 KiB a file's room is allocated ahead."""
@@ -55,6 +56,11 @@ class Run:
     heal_s: list[float] = field(default_factory=list)
     began: float = field(default_factory=time.monotonic)
 
+    @property
+    def topics(self) -> dict[str, int]:
+        """With their partitions."""
+        return topics_of(bool(self.members.kafka_servers))
+
     def tell(self, text: str) -> None:
         """A line for whoever watches."""
         passed = time.monotonic() - self.began
@@ -64,11 +70,13 @@ class Run:
         """Violations; StuckError."""
         members = self.members
         members.start_all()
-        for topic, partitions in TOPICS.items():
+        for topic, partitions in self.topics.items():
             client.admin.create_topic(topic, partitions, BROKERS, SETTINGS[topic])
         self.tell(f"{len(members.all)} processes are ready")
         python, folder = [*tied_to_us(), sys.executable], members.folder / "clients"
-        load = LoadProcess(python, folder, members.servers, self.rate, self.seed, self.old_clients)
+        load = LoadProcess(
+            python, folder, members.servers, self.rate, self.seed, self.old_clients, members.kafka_servers
+        )
         try:
             load.await_all_get_on(HEAL_S)
             if self.calm:
@@ -127,7 +135,7 @@ class Run:
 
     def _leader(self, client: Client, chance: random.Random) -> int:
         def leaders() -> list[int]:
-            described = client.admin.describe_topics(list(TOPICS))
+            described = client.admin.describe_topics(list(self.topics))
             return [p.leader for topic in described for p in topic.partitions if p.leader is not None]
 
         return chance.choice(leaders())
@@ -137,7 +145,7 @@ class Run:
 
     def _verdict(self, client: Client, load: LoadProcess) -> list[str]:
         history = read(sorted(load.folder.glob("*.jsonl")))
-        log = read_all(client)
+        log = read_all(client, self.topics)
         found = load.progress.broken + violations(history, log)
         self._sum_up(history, log)
         if lossy := self.controllers.overview().lossy_elections:
@@ -173,7 +181,7 @@ class Run:
         for member in self.members.brokers:
             member.stop()
             until(lambda: self._leaders(client), "a partition has no leader", HEAL_S)
-            others = read_all(client)
+            others = read_all(client, self.topics)
             for topic, partition in sorted({*log, *others}):
                 if others.get((topic, partition)) != log.get((topic, partition)):
                     found.append(f"DIFFERENT: without {member.name} {topic}/{partition} is something else")
@@ -186,7 +194,7 @@ class Run:
         """Whether every partition has a leader whose process runs."""
         running = {member.number for member in self.members.brokers if member.runs}
         try:
-            described = client.admin.describe_topics(list(TOPICS))
+            described = client.admin.describe_topics(list(self.topics))
         except TankError:
             return False
         return all(p.leader in running for topic in described for p in topic.partitions)
@@ -223,10 +231,10 @@ def unrolled(brokers: Iterable[Member]) -> list[Member]:
     ]
 
 
-def read_all(client: Client) -> Log:
+def read_all(client: Client, topics: Iterable[str] = tuple(TOPICS)) -> Log:
     """Everything that can be read, by a fresh consumer."""
     log: dict[tuple[str, int], list[tuple[int, str]]] = {}
-    for topic in TOPICS:
+    for topic in topics:
         settings = ConsumerSettings(max_wait_ms=100)
         consumer = client.consumer(topic, stop_at_end=True, settings=settings)
         for batch in consumer:
