@@ -2,6 +2,8 @@
 
 import json
 import sys
+import time
+from functools import partial
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
@@ -68,7 +70,23 @@ def consume(servers: str, topic: str, count: int) -> None:
     consumer.close()
 
 
-if sys.argv[1] == "produce":
+def steady(servers: str, topic: str, seconds: float) -> None:
+    producer = Producer({"bootstrap.servers": servers})
+
+    def delivered(sent: float, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            print(json.dumps([sent, time.time()]), flush=True)
+
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        producer.produce(topic, "x" * 100, on_delivery=partial(delivered, time.time()))
+        producer.poll(0.01)
+    producer.flush(25)
+
+
+if sys.argv[1] == "steady":
+    steady(sys.argv[2], sys.argv[3], float(sys.argv[4]))
+elif sys.argv[1] == "produce":
     produce(sys.argv[2], sys.argv[3], sys.argv[4], int(sys.argv[5]), sys.argv[6])
 else:
     consume(sys.argv[2], sys.argv[3], int(sys.argv[4]))

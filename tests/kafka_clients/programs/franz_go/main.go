@@ -61,6 +61,33 @@ func produce(ctx context.Context, servers, topic, codec string, count int, name 
 	json.NewEncoder(os.Stdout).Encode(offsets)
 }
 
+func now() float64 {
+	return float64(time.Now().UnixMicro()) / 1e6
+}
+
+func steady(servers, topic string, seconds float64) {
+	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(servers, ",")...))
+	if err != nil {
+		fail(err)
+	}
+	defer client.Close()
+	out := json.NewEncoder(os.Stdout)
+	end := time.Now().Add(time.Duration(seconds * float64(time.Second)))
+	for time.Now().Before(end) {
+		sent := now()
+		record := &kgo.Record{Topic: topic, Value: []byte(strings.Repeat("x", 100))}
+		client.Produce(context.Background(), record, func(_ *kgo.Record, err error) {
+			if err == nil {
+				out.Encode([]float64{sent, now()})
+			}
+		})
+		time.Sleep(10 * time.Millisecond)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 25*time.Second)
+	defer cancel()
+	client.Flush(ctx)
+}
+
 func text(bytes []byte) any {
 	if bytes == nil {
 		return nil
@@ -102,7 +129,10 @@ func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	arguments := os.Args
-	if arguments[1] == "produce" {
+	if arguments[1] == "steady" {
+		seconds, _ := strconv.ParseFloat(arguments[4], 64)
+		steady(arguments[2], arguments[3], seconds)
+	} else if arguments[1] == "produce" {
 		count, _ := strconv.Atoi(arguments[5])
 		produce(ctx, arguments[2], arguments[3], arguments[4], count, arguments[6])
 	} else {
