@@ -6,7 +6,6 @@ as ever.
 """
 
 import logging
-import tempfile
 from collections import Counter, deque
 from pathlib import Path
 from random import Random
@@ -21,6 +20,7 @@ from tests.support.clients.kafka_fetcher import Fetcher, values
 from tests.support.clients.kafka_producer import Producer, batch_of
 from tests.support.nodes.bench_node import BenchNode
 from tests.support.nodes.kafka_line import KafkaLine
+from tests.support.storage.fault_disk import FaultDisk
 
 FRAMES: Final = 100
 """Frames of one conversation. Each begins with a fresh node, so that it can be replayed alone."""
@@ -55,10 +55,7 @@ def conversation(chance: Random) -> Counter[str]:
 
 def _conversation(chance: Random) -> Counter[str]:
     refused: Counter[str] = Counter()
-    with (
-        tempfile.TemporaryDirectory(prefix="tank-fuzz-") as folder,
-        BenchNode(Path(folder) / "data", controller=LateController(chance)) as node,
-    ):
+    with BenchNode(Path("/data"), disk=FaultDisk(), controller=LateController(chance)) as node:
         controller = node.controller
         for name in (*TOPICS, WITNESS):
             stored = "kafka" if name == "gold" else "tank"
