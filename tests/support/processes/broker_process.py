@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -121,6 +122,11 @@ class BrokerProcess:
             f"http://127.0.0.1:{self.http_port}/metrics", timeout=patient(5)
         ) as answer:
             return str(answer.read().decode())
+
+    def held_bytes(self) -> float:
+        """What it holds of its clients: half frames, and answers that are not sent."""
+        (found,) = re.findall(r"^tank_held_bytes (\S+)$", self.metrics(), re.MULTILINE)
+        return float(found)
 
     def _http(self, path: str) -> str:
         return f"http://127.0.0.1:{self.http_port}{path}"
