@@ -5,7 +5,7 @@ from typing import Final
 from tank_node.broker.broker import Broker
 from tank_node.kafka.bundle_converter import BundleConverter, Unconvertible
 from tank_node.kafka.errors import KafkaError, of_refusal
-from tank_node.kafka.leaders import NO_BROKER, leader_of
+from tank_node.kafka.leaders import leader_elsewhere
 from tank_node.kafka.led import record_epoch
 from tank_node.kafka.partition_read import NOWHERE, PartitionRead
 from tank_node.kafka.topic_ids import topic_by_uuid
@@ -297,20 +297,15 @@ class FetchRead:
             target.leader = self._elsewhere(target)
 
     def _elsewhere(self, target: PartitionRead) -> tuple[int, int]:
-        """The leader of a partition that this broker doesn't lead, with its epoch. Unknown while this broker
-        knows of a later epoch than the view, or the view still names this broker."""
-        view, partition = self._broker.link.view, target.partition
+        """The leader of a partition that this broker doesn't lead, with its epoch."""
+        view = self._broker.link.view
         if self._version >= _IDS_SINCE:
             topic = topic_by_uuid(view, target.topic_id)
         else:
             topic = view.topic(target.topic)
         if topic is None:
             return NOWHERE
-        leader, epoch = leader_of(view, topic, target.number)
-        stale = partition is not None and partition.leader_epoch > epoch
-        if stale or leader in (NO_BROKER, view.broker_id):
-            return NOWHERE
-        return leader, epoch
+        return leader_elsewhere(view, topic, target.number, target.partition)
 
     def _leader(self, partition: Partition) -> tuple[int, int]:
         """This broker as the leader of a partition."""

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Final
 
 from tank_node.cluster.view import NO_LEADER, ClusterView, TopicView
+from tank_node.partition.partition import Partition
 
 if TYPE_CHECKING:
     from tank_node.kafka.session import KafkaSession
@@ -24,6 +25,19 @@ def leader_of(view: ClusterView, topic: TopicView, partition: int) -> tuple[int,
         return NO_BROKER, UNKNOWN_EPOCH
     placed = current.partitions[partition]
     return (NO_BROKER if placed.leader == NO_LEADER else placed.leader), placed.leader_epoch
+
+
+def leader_elsewhere(
+    view: ClusterView, topic: TopicView, number: int, partition: Partition | None
+) -> tuple[int, int]:
+    """As `leader_of`, for a client that is to go to another broker. partition: this broker's replica, if it
+    has one open. Both are unknown while this broker knows of a later epoch than the view, or the view still
+    names this broker: a client that goes where it is sent would come back at once."""
+    leader, epoch = leader_of(view, topic, number)
+    is_stale = partition is not None and partition.leader_epoch > epoch
+    if is_stale or leader in (NO_BROKER, view.broker_id):
+        return NO_BROKER, UNKNOWN_EPOCH
+    return leader, epoch
 
 
 def endpoint_of(session: "KafkaSession", broker_id: int) -> tuple[str, int] | None:

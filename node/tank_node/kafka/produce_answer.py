@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from tank_node.broker.broker import Topic
 from tank_node.kafka.errors import KafkaError, of_refusal, outcome_of
-from tank_node.kafka.leaders import NO_BROKER, endpoint_of, leader_of
+from tank_node.kafka.leaders import NO_BROKER, endpoint_of, leader_elsewhere
 from tank_node.metrics import OK
 from tank_node.partition.partition import Partition
 from tank_node.partition.refusal import Refusal
@@ -150,7 +150,9 @@ class ProduceAnswer:
         if part.topic is None:
             return
         session = self._call.session
-        leader, epoch = leader_of(session.broker.link.view, part.topic.view, part.result.index)
+        view, number = session.broker.link.view, part.result.index
+        partition = part.partition or part.topic.partitions.get(number)
+        leader, epoch = leader_elsewhere(view, part.topic.view, number, partition)
         if leader == NO_BROKER:
             return
         part.result.current_leader = LeaderIdAndEpoch(leader, epoch)

@@ -42,6 +42,8 @@ _HTTP: Final = (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"PRI ")
 _TLS: Final = b"\x16\x03"
 _SSH: Final = b"SSH-"
 """The first bytes of other protocols, which would be an enormous size."""
+_INTERNAL_ERROR: Final = "internal_error"
+"""The outcome of a request in which the broker has a bug."""
 _CORRELATION_BYTES: Final = 4
 _NO_TAGS: Final = b"\0"
 
@@ -337,6 +339,10 @@ class KafkaSession(Session):
             api.handle(call, body)
         except WireError as error:
             self.metrics.kafka_requests[api.name, version, error.reason] += 1
+            raise
+        except Exception as error:  # a bug: the server logs it and closes the connection
+            self.metrics.kafka_requests[api.name, version, _INTERNAL_ERROR] += 1
+            error.add_note(f"while a Kafka client's {api.name}, version {version}, was handled")
             raise
 
     def begin(self, call: KafkaCall) -> None:

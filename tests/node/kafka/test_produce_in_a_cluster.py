@@ -113,6 +113,20 @@ def test_a_leader_that_loses_office_names_the_next_one_at_once(cell: BrokerCell)
     assert [(each.node_id, each.port) for each in answer.node_endpoints] == [(2, 9002)]
 
 
+def test_a_former_leader_whose_view_is_late_does_not_name_itself(cell: BrokerCell) -> None:
+    """A client that goes where it is sent would come back at once, again and again."""
+    cell.create(flush="replicated")
+    cell.run()
+    former = cell.nodes[1].partition()
+    former.believe(former.leader_epoch + 1)
+    line = Producer(cell.nodes[1])
+    answer = line.ask(line.request((0, records_for(NEWEST, b"x"))), ProduceResponse, NEWEST)
+    (result,) = answer.responses[0].partition_responses
+    assert result.error_code == 6
+    assert (result.current_leader.leader_id, result.current_leader.leader_epoch) == (-1, -1)
+    assert list(answer.node_endpoints) == []
+
+
 def test_a_repeat_at_the_next_leader_is_stored_once(cell: BrokerCell) -> None:
     cell.create(flush="replicated")
     cell.run()

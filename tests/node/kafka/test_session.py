@@ -68,6 +68,11 @@ class SlowLine(KafkaLine):
         self.feed(request(key, 0, correlation_id))
 
 
+def broken() -> KafkaApi:
+    """A request whose handler has a bug."""
+    return KafkaApi(0, "Produce", 0, 2, lambda call, body: 1 // 0, Operation.WRITE, Resource.TOPIC)
+
+
 def request(key: int, version: int, correlation_id: int, body: bytes = b"") -> bytes:
     frame = pack(">hhih", key, version, correlation_id, -1) + body
     return pack(">i", len(frame)) + frame
@@ -299,6 +304,15 @@ def test_requests_are_counted_by_name_version_and_outcome(node: BenchNode) -> No
     line.ask(ApiVersionsRequest("", ""), ApiVersionsResponse, 3)
     counted = node.metrics.kafka_requests
     assert counted["ApiVersions", 3, "ok"] == counted["ApiVersions", 3, "invalid_request"] == 1
+
+
+def test_a_bug_in_a_handler_is_counted_and_names_the_request(node: BenchNode) -> None:
+    line = SlowLine(node)
+    line.session = KafkaSession(node.broker, {0: broken()}, Gate(), KafkaSettings())
+    with pytest.raises(ZeroDivisionError) as failed:
+        line.request(0, 1)
+    assert failed.value.__notes__ == ["while a Kafka client's Produce, version 0, was handled"]
+    assert node.metrics.kafka_requests["Produce", 0, "internal_error"] == 1
 
 
 def test_large_frames_come_whole(node: BenchNode) -> None:
