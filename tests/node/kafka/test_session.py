@@ -68,9 +68,9 @@ class SlowLine(KafkaLine):
         self.feed(request(key, 0, correlation_id))
 
 
-def broken() -> KafkaApi:
-    """A request whose handler has a bug."""
-    return KafkaApi(0, "Produce", 0, 2, lambda call, body: 1 // 0, Operation.WRITE, Resource.TOPIC)
+def broken(call: KafkaCall, body: memoryview) -> None:
+    """A handler with a bug."""
+    raise ZeroDivisionError
 
 
 def request(key: int, version: int, correlation_id: int, body: bytes = b"") -> bytes:
@@ -308,7 +308,8 @@ def test_requests_are_counted_by_name_version_and_outcome(node: BenchNode) -> No
 
 def test_a_bug_in_a_handler_is_counted_and_names_the_request(node: BenchNode) -> None:
     line = SlowLine(node)
-    line.session = KafkaSession(node.broker, {0: broken()}, Gate(), KafkaSettings())
+    api = KafkaApi(0, "Produce", 0, 2, broken, Operation.WRITE, Resource.TOPIC)
+    line.session = KafkaSession(node.broker, {0: api}, Gate(), KafkaSettings())
     with pytest.raises(ZeroDivisionError) as failed:
         line.request(0, 1)
     assert failed.value.__notes__ == ["while a Kafka client's Produce, version 0, was handled"]
