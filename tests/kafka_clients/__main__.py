@@ -47,7 +47,7 @@ TRIES: Final = 12
 TOPICS: Final = {TOPIC: 1, KCAT_TOPIC: 1, SPARK_TOPIC: 2, SPARK_COPY: 2}
 """With their partitions."""
 SPARK: Final = "spark"
-ADMIN_STEPS: Final = 22
+ADMIN_STEPS: Final = 23
 ADMIN_NOT_YET: Final = frozenset({"listConsumerGroups", "listTransactions"})
 FOLDER: Final = ROOT / "out" / "kafka_clients"
 

@@ -1,9 +1,9 @@
 """`python -m tests.kafka_clients.failover`: how long a stock producer waits when its leader is killed.
 
 Three brokers, a topic of Kafka's format with one partition on all of them, and a producer with its library's
-own settings that sends a record every 10 ms. The leader is killed with `kill -9`; told is the time from then
-to the acknowledgement of the first record that was sent afterwards. The broker is started again before the
-next round.
+own settings that sends a record every 10 ms. The leader is killed with `kill -9`. Told are the times from
+then until brokers name another leader, and until the first record that was sent afterwards is acknowledged.
+The broker is started again before the next round.
 """
 
 import argparse
@@ -14,39 +14,61 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
+from tank_client.sync import Client
 from tests.kafka_clients.__main__ import FOLDER, installed
-from tests.kafka_clients.libraries import StockLibrary
 from tests.support.processes.cluster import LocalCluster, running_cluster
 from tests.support.waiting import until
 
-LIBRARIES: Final = ("librdkafka", "franz-go")
+PRODUCERS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
+    ("librdkafka", ()),
+    ("franz-go", ()),
+    ("franz-go", ("100ms",)),
+)
+"""Libraries, and what their programs are told more: franz-go's MetadataMinAge, which is 5 s."""
 TOPIC: Final = "steady"
 BEFORE_S, AFTER_S = 5.0, 10.0
 """The producer's time before the kill, and after it: more than an election takes by far."""
 END_S: Final = 60.0
+LOOK_S: Final = 0.02
 
 
-def waited_s(cluster: LocalCluster, library: StockLibrary, folder: Path) -> float:
-    """Kills the leader under a producer; the time to the next acknowledged write. Raises RuntimeError."""
-    servers = ",".join(str(broker.addresses["kafka"]) for broker in cluster.processes("broker"))
-    command = [*library.command(folder), "steady", servers, TOPIC, str(BEFORE_S + AFTER_S)]
+class Waits(NamedTuple):
+    """Seconds from the kill on."""
+
+    elected: float
+    """Until brokers name another leader."""
+    acknowledged: float
+    """Until a record that was sent afterwards is acknowledged."""
+
+
+def waits(cluster: LocalCluster, command: list[str]) -> Waits:
+    """Kills the leader under a producer. Raises RuntimeError when the producer does not go on."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as producer:
         time.sleep(BEFORE_S)
         leader = cluster.partitions(TOPIC)[0]["leader"]
+        others = [broker for broker in cluster.processes("broker") if broker.number != leader]
         (victim,) = [broker for broker in cluster.processes("broker") if broker.number == leader]
-        killed = time.time()
-        victim.kill()
-        told: list[tuple[float, float]] = [
-            json.loads(line) for line in producer.communicate(timeout=END_S)[0].splitlines()
-        ]
+        with Client(",".join(str(broker.addresses["tank"]) for broker in others)) as client:
+            client.admin.describe_topics([TOPIC])
+            killed = time.time()
+            victim.kill()
+            while client.admin.describe_topics([TOPIC])[0].partitions[0].leader in (leader, None):
+                time.sleep(LOOK_S)
+            elected = time.time()
+        lines = producer.communicate(timeout=END_S)[0].splitlines()
+    told: list[tuple[float, float]] = [json.loads(line) for line in lines]
     if not any(sent < killed for sent, _ in told):
         raise RuntimeError("nothing was acknowledged before the kill")
     after = [acknowledged for sent, acknowledged in told if sent >= killed]
     if not after:
         raise RuntimeError(f"nothing was acknowledged in the {AFTER_S:.0f} s after the kill")
-    return min(after) - killed
+    return Waits(elected - killed, min(after) - killed)
+
+
+def _told(found: list[float]) -> str:
+    return f"median {statistics.median(found):.2f} s ({', '.join(f'{each:.2f}' for each in found)})"
 
 
 def main() -> int:
@@ -55,17 +77,24 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where the libraries are installed")
     chosen = parser.parse_args()
-    libraries = installed(chosen.folder, list(LIBRARIES))
+    names = {name for name, _ in PRODUCERS}
+    libraries = {each.name: each for each in installed(chosen.folder, sorted(names))}
     with tempfile.TemporaryDirectory(prefix="tank-kafka-") as made, running_cluster(Path(made)) as cluster:
         cluster.tank("topic", "create", TOPIC, "--partitions", "1", "--format", "kafka")
-        for library in libraries:
-            waits = []
+        servers = ",".join(str(broker.addresses["kafka"]) for broker in cluster.processes("broker"))
+        for name, more in PRODUCERS:
+            if name not in libraries:
+                continue
+            program = libraries[name].command(chosen.folder)
+            command = [*program, "steady", servers, TOPIC, str(BEFORE_S + AFTER_S), *more]
+            found = []
             for _ in range(chosen.rounds):
-                waits.append(waited_s(cluster, library, chosen.folder))
+                found.append(waits(cluster, command))
                 cluster.up()
-                until(lambda: len(cluster.partitions(TOPIC)[0]["isr"]) == 3, "a replica is not in sync")
-            each = ", ".join(f"{wait:.2f}" for wait in waits)
-            print(f"{library.name}: median {statistics.median(waits):.2f} s ({each})", flush=True)
+                until(lambda: len(cluster.partitions(TOPIC)[0]["in_sync"]) == 3, "a replica is not in sync")
+            print(" ".join([name, libraries[name].version, *more]))
+            print(f"  another leader after {_told([each.elected for each in found])}")
+            print(f"  acknowledged after {_told([each.acknowledged for each in found])}", flush=True)
     return 0
 
 

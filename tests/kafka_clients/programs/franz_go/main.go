@@ -65,8 +65,12 @@ func now() float64 {
 	return float64(time.Now().UnixMicro()) / 1e6
 }
 
-func steady(servers, topic string, seconds float64) {
-	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(servers, ",")...))
+func steady(servers, topic string, seconds float64, metadataMinAge string) {
+	options := []kgo.Opt{kgo.SeedBrokers(strings.Split(servers, ",")...)}
+	if age, err := time.ParseDuration(metadataMinAge); err == nil {
+		options = append(options, kgo.MetadataMinAge(age))
+	}
+	client, err := kgo.NewClient(options...)
 	if err != nil {
 		fail(err)
 	}
@@ -131,7 +135,11 @@ func main() {
 	arguments := os.Args
 	if arguments[1] == "steady" {
 		seconds, _ := strconv.ParseFloat(arguments[4], 64)
-		steady(arguments[2], arguments[3], seconds)
+		metadataMinAge := ""
+		if len(arguments) > 5 {
+			metadataMinAge = arguments[5]
+		}
+		steady(arguments[2], arguments[3], seconds, metadataMinAge)
 	} else if arguments[1] == "produce" {
 		count, _ := strconv.Atoi(arguments[5])
 		produce(ctx, arguments[2], arguments[3], arguments[4], count, arguments[6])
