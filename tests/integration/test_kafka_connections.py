@@ -1,14 +1,17 @@
 """Connections of Kafka clients, on real sockets: how long silent ones live, and what large requests cost."""
 
 import socket
+import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from tank_node.limits import KIB, MIB, Limits
-from tank_protos.generated.kafka import ApiVersionsRequest, ApiVersionsResponse
+from tank_protos.generated.kafka import ApiVersionsRequest, ApiVersionsResponse, ProduceResponse
 from tank_protos.wire.tagged import UnknownTag
+from tests.support.clients.kafka_calls import PRODUCE_VERSION, base_offset, batch_of, produce_request
 from tests.support.clients.kafka_socket import KafkaSocket, frame
 from tests.support.clients.raw_client import RawConnection
 from tests.support.nodes.served_node import ServedNode
@@ -67,4 +70,26 @@ def test_requests_larger_than_a_receive_are_answered_and_hold_no_memory(tmp_path
             request = ApiVersionsRequest("test", "1", unknown_tags=(UnknownTag(99, b"x" * size),))
             for _ in range(10):
                 assert client.ask(request, ApiVersionsResponse, 3).error_code == 0
+        assert node.on_loop(lambda: node.metrics.held_bytes) == 0
+
+
+def test_large_requests_wait_for_memory_and_come_through(tmp_path: Path) -> None:
+    limits = Limits(frame_bytes=4 * MIB, bundle_bytes=3 * MIB, memory_bytes=5 * MIB, housekeeping_ms=10)
+    with ServedNode(tmp_path / "data", limits) as node, ExitStack() as stack:
+        settings = {"log_format": "kafka", "max_message_bytes": str(3 * MIB)}
+        node.on_loop(lambda: node.controller.add("a", 1, flush="replicated", **settings))
+        clients = [stack.enter_context(KafkaSocket(node.kafka_port, 30)) for _ in range(6)]
+        whole = frame(produce_request("a", batch_of(b"x" * 2 * MIB)), PRODUCE_VERSION, 7)
+        for client in clients:
+            client.socket.sendall(whole[: 600 * KIB])
+        until(lambda: node.on_loop(lambda: bool(node.server.connections.memory.starved)), "none had to wait")
+        senders = [
+            threading.Thread(target=client.socket.sendall, args=(whole[600 * KIB :],)) for client in clients
+        ]
+        for sender in senders:
+            sender.start()
+        stored = [base_offset(client.receive_as(ProduceResponse, PRODUCE_VERSION)[1]) for client in clients]
+        for sender in senders:
+            sender.join()
+        assert sorted(stored) == list(range(6))
         assert node.on_loop(lambda: node.metrics.held_bytes) == 0
