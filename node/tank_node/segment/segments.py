@@ -187,8 +187,9 @@ class Segments:
         self.log_start = max(self.log_start, self.list[count].base)
         for segment in self.list[:count]:
             self.remove(segment)
-        # Keeps the epoch of the number before the log's start: pushes carry it, and followers compare it.
-        held = [epoch for epoch in self.epochs if epoch[1] < self.log_start]
+        # Keeps the epoch of the number before the first batch: pushes carry it, and followers compare it. The
+        # log may start behind that, within a batch.
+        held = [epoch for epoch in self.epochs if epoch[1] < self.list[0].base]
         del self.epochs[: max(len(held) - 1, 0)]
         self.changed = True
 

@@ -1,5 +1,6 @@
 """What goes, and what must not: retention by time, size and count; and the age at which segments roll."""
 
+from tank_node.log.epoch_history import epoch_at
 from tank_node.log.maintenance import maintain
 from tank_node.log.retention import SegmentFacts, expired
 from tank_node.log.settings import LogSettings
@@ -158,3 +159,15 @@ def test_all_of_a_log_may_go() -> None:
     log = folder.kill()
     assert (log.first_available, log.last) == (3, 2)
     assert append(log, b"3") == (3, 3)
+
+
+def test_the_epoch_before_the_batch_in_which_a_log_starts_stays_known() -> None:
+    """Pushes to a replica that copies the log begin there, and say it."""
+    log = Folder(settings=LogSettings(segment_bytes=100)).log()
+    for number in range(1, 9):
+        append(log, b"%020d" % number, epoch=1)
+    log.roll()
+    append(log, *[b"%d" % number for number in range(9, 14)], epoch=2)
+    log.retain_from(12)
+    assert (log.first_available, log.first_batch) == (12, 9)
+    assert epoch_at(log.epochs, log.first_batch - 1) == 1
