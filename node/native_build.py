@@ -52,7 +52,7 @@ MODULES = (
     *("kafka.bundle_converter", "kafka.partition_read", "kafka.shared_state"),
     "kafka.delete_records",
     *("kafka.produce", "kafka.produce_answer", "kafka.produce_forms"),
-    "kafka.produced_records",
+    *("kafka.produced_records", "kafka.request_room"),
     *("partition.acks", "partition.follower", "partition.follower_reads", "partition.leader"),
     *(
         "partition.found_run",

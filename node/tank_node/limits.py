@@ -23,6 +23,11 @@ RENUMBERED_BYTES = 8 * MIB
 """The most bytes of such a bundle when decompressed: memory holds it several times while it is written
 anew."""
 
+TRANSCODED_RECORDS = 262_144
+"""The most records of a Kafka client's request that become bundles: decoded into objects, where a record has
+a part that TANK's format can't hold, they take some 64 MiB. A batch of Kafka's default size holds 150,000 of
+the smallest."""
+
 COMPACTED_MESSAGES = 262_144
 """The most messages of a batch that compaction decodes, into some 64 MiB of memory. A larger batch stays
 unchanged."""

@@ -150,7 +150,7 @@ def _set(chance: Random) -> None:
     assert plain is None or (found is not None and found.messages == plain)
     cut = _quiet(lambda: message_set.decode(data, cut=True, max_bytes=MAX_BYTES))
     assert found is None or cut == found
-    batch = _quiet(lambda: message_set.to_record_batch(data, max_bytes=MAX_BYTES))
+    batch = _quiet(lambda: message_set.to_record_batch(message_set.decode(data, max_bytes=MAX_BYTES)))
     if batch is None or found is None:
         assert batch is None, "what cannot be read was converted"
         return

@@ -16,8 +16,8 @@
 - `shared_state`: what all sessions of a broker share
 - `api_versions`: the requests that this broker answers, in which versions
 - `produce`: batches are appended; `produce_forms`: by requests of a learned form; `produce_answer`: their
-  results; `produced_records`: what is checked of a batch, and converted; `init_producer_id`: ids for
-  idempotent producers
+  results; `produced_records`: what is checked of a batch, and converted; `request_room`: what the batches of
+  a request may cost; `init_producer_id`: ids for idempotent producers
 - `fetch`: records, or a wait for some; `fetch_read`, `partition_read`: what is found; `fetch_answer`: its
   bytes; `fetch_sessions`, `fetch_context`: what clients fetch again and again; `bundle_converter`: bundles
   as record batches

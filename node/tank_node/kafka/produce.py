@@ -10,6 +10,7 @@ from tank_node.kafka.errors import KafkaError, of_fault, of_refusal
 from tank_node.kafka.produce_answer import ProduceAnswer
 from tank_node.kafka.produce_forms import learn
 from tank_node.kafka.produced_records import InTransaction, checked_batch
+from tank_node.kafka.request_room import RequestIsFull, RequestRoom
 from tank_node.kafka.topic_ids import topic_by_uuid
 from tank_node.kafka.topic_names import is_internal
 from tank_node.partition.partition import Partition
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 _COUNTED_ACKS_BELOW: Final = 3
 """Before this version, `acks` may be any number of replicas."""
+_BATCHES_SINCE: Final = 3
+"""The first version in which each partition needs a batch; a message set before it may be empty."""
 _IDS_SINCE: Final = 13
 """The first version that names topics by their ids."""
 
@@ -39,6 +42,7 @@ def produce(call: "KafkaCall", body: memoryview) -> None:
     reply = ProduceAnswer(call, is_silent=request.acks == 0)
     # Without a time to wait, a batch that isn't complete at once is not in time.
     timeout_ms = min(max(request.timeout_ms, 1), session.limits.max_wait_ms)
+    room = RequestRoom()
     for wanted in request.topic_data:
         topic, error = _topic_of(call, wanted)
         answer = TopicProduceResponse(wanted.name, wanted.topic_id)
@@ -48,7 +52,7 @@ def produce(call: "KafkaCall", body: memoryview) -> None:
             if topic is None:
                 reply.fail(token, error)
             else:
-                _append(reply, token, call, request.acks, timeout_ms, topic, entry)
+                _append(reply, token, call, request.acks, timeout_ms, topic, entry, room)
         if topic is not None and len(request.topic_data) == len(wanted.partition_data) == 1:
             learn(call, body, request, topic, timeout_ms)
     reply.close()
@@ -102,19 +106,29 @@ def _append(
     timeout_ms: int,
     topic: Topic,
     entry: PartitionProduceData,
+    room: RequestRoom,
 ) -> None:
     """Appends one batch, or completes it with its error."""
     partition = _partition_of(reply, token, call, acks, topic, entry.index)
     if partition is None:
         return
+    if call.version < _BATCHES_SINCE and entry.records is not None and not len(entry.records):
+        reply.stores_nothing(token, partition)
+        return
     session, tick = call.session, partition.tick
     broker = session.broker
     try:
-        batch = checked_batch(entry.records, call.version, topic.view.settings, tick.now_ms, session.metrics)
+        batch = checked_batch(
+            entry.records, call.version, topic.view.settings, tick.now_ms, session.metrics, room
+        )
     except InvalidRecords as invalid:
         name = f"a batch for {topic.name}/{entry.index}: {invalid}"
         broker.refusals.note(invalid.reason, name, tick.monotonic_ms)
         reply.fail(token, of_fault(invalid.fault), str(invalid), invalid.index, partition)
+        return
+    except RequestIsFull as full:
+        session.metrics.refused["request_is_full"] += 1
+        reply.fail(token, KafkaError.REQUEST_TIMED_OUT, str(full), partition=partition)
         return
     except InTransaction as refused:
         reply.fail(token, KafkaError.INVALID_TXN_STATE, str(refused), partition=partition)

@@ -114,6 +114,14 @@ class ProduceAnswer:
                 result.log_append_time_ms = part.append_ms
             self._one_less()
 
+    def stores_nothing(self, token: int, partition: Partition) -> None:
+        """Completes an empty message set: without an error, and without an offset."""
+        part = self._parts[token]
+        part.partition = partition
+        part.result.base_offset = _NO_OFFSET
+        part.result.log_start_offset = part.log_start_offset
+        self._one_less()
+
     def fail(
         self,
         token: int,

@@ -10,6 +10,7 @@ from typing import Final
 from tank_node.broker.broker import Topic
 from tank_node.kafka.produce_answer import NO_APPEND_TIME, ProduceAnswer, log_start_offset
 from tank_node.kafka.produced_records import InTransaction, checked_batch
+from tank_node.kafka.request_room import RequestRoom
 from tank_node.kafka.session import KafkaCall, KafkaSession, LearnedRequests
 from tank_node.partition.partition import Partition
 from tank_node.partition.refusal import Refusal
@@ -173,7 +174,8 @@ class ProduceForm:
             return False
         settings, tick = self._topic.view.settings, partition.tick
         try:
-            batch = checked_batch(frame[at:stop], self._version, settings, tick.now_ms, session.metrics)
+            given, room = frame[at:stop], RequestRoom()
+            batch = checked_batch(given, self._version, settings, tick.now_ms, session.metrics, room)
         except (InvalidRecords, InTransaction):
             return False
         call = KafkaCall(

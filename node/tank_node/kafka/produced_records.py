@@ -3,6 +3,7 @@ them. Pure."""
 
 from typing import Final
 
+from tank_node.kafka.request_room import RequestRoom
 from tank_node.metrics import Metrics
 from tank_node.partition.waiters import ProducerStamp
 from tank_protos.kafka import message_set, record_batch, records, transcode
@@ -51,15 +52,22 @@ class CheckedBatch:
 
 
 def checked_batch(
-    given: Buffer | None, version: int, settings: TopicSettings, now_ms: int, metrics: Metrics
+    given: Buffer | None,
+    version: int,
+    settings: TopicSettings,
+    now_ms: int,
+    metrics: Metrics,
+    room: RequestRoom,
 ) -> CheckedBatch:
     """Checks the records that a request of this version brings for a topic with these settings, and converts
-    them where the topic's format is another one. Raises InvalidRecords, and InTransaction.
+    them where the topic's format is another one. room: of the request. Raises InvalidRecords, InTransaction,
+    and RequestIsFull.
 
     The broker's own fields are written into the batch's own bytes, unless it was converted.
     """
+    room.begin()
     if version < _BATCHES_SINCE:
-        batch = _from_message_set(given, settings.max_message_bytes, metrics)
+        batch = _from_message_set(given, settings.max_message_bytes, metrics, room)
     elif given is None or not len(given):
         raise invalid("a partition without a record batch, where one is wanted")
     else:
@@ -77,14 +85,14 @@ def checked_batch(
     if settings.timestamp_before_max_ms != UNLIMITED_MS and not has_append_time:
         _check_earliest(header, now_ms - settings.timestamp_before_max_ms)
     if settings.log_format is LogFormat.KAFKA:
-        _check_records(batch, header, settings, is_ours=version < _BATCHES_SINCE)
+        _check_records(batch, header, settings, room, is_ours=version < _BATCHES_SINCE)
         if has_append_time:
             record_batch.patch_append_time(batch, header, now_ms)
     else:
         if has_append_time:
             attributes = header.attributes | LOG_APPEND_TIME
             header = header._replace(attributes=attributes, max_timestamp_ms=now_ms)
-        batch = _as_bundle(batch, header, settings, now_ms, metrics)
+        batch = _as_bundle(batch, header, settings, now_ms, metrics, room)
     producer = None
     if header.producer_id > 0:
         producer = ProducerStamp(header.producer_id, header.producer_epoch, header.base_sequence)
@@ -96,12 +104,14 @@ def checked_batch(
     )
 
 
-def _from_message_set(given: Buffer | None, max_bytes: int, metrics: Metrics) -> memoryview:
+def _from_message_set(
+    given: Buffer | None, max_bytes: int, metrics: Metrics, room: RequestRoom
+) -> memoryview:
     if given is None:
         raise invalid("a partition without a message set")
     if len(given) > _SET_GROWTH * max_bytes:
         raise too_large(f"a message set of {len(given)} bytes; the topic takes batches of {max_bytes}")
-    batch = bytearray(message_set.to_record_batch(given))
+    batch = bytearray(message_set.to_record_batch(room.messages_of(given)))
     metrics.converted["produced_set"] += 1
     metrics.converted_bytes["produced_set"] += len(batch)
     return memoryview(batch)
@@ -115,7 +125,12 @@ def _check_earliest(header: RecordBatchHeader, earliest_ms: int) -> None:
 
 
 def _check_records(
-    batch: memoryview, header: RecordBatchHeader, settings: TopicSettings, *, is_ours: bool
+    batch: memoryview,
+    header: RecordBatchHeader,
+    settings: TopicSettings,
+    room: RequestRoom,
+    *,
+    is_ours: bool,
 ) -> None:
     """Walks through the records as far as the topic demands. is_ours: whether this broker has encoded
     them."""
@@ -128,19 +143,27 @@ def _check_records(
             return
     payload: Buffer = batch[record_batch.HEADER_BYTES :]
     if header.attributes & CODEC_MASK:
-        payload = record_batch.payload_of(batch, header)
+        payload = room.payload_of(batch, header)
     records.walk(payload, header.records_count, header.last_offset_delta, keyed=compacts)
 
 
 def _as_bundle(
-    batch: memoryview, header: RecordBatchHeader, settings: TopicSettings, now_ms: int, metrics: Metrics
+    batch: memoryview,
+    header: RecordBatchHeader,
+    settings: TopicSettings,
+    now_ms: int,
+    metrics: Metrics,
+    room: RequestRoom,
 ) -> memoryview:
+    room.convert(header.records_count)
+    payload = room.payload_of(batch, header) if header.attributes & CODEC_MASK else None
     converted = transcode.produced_to_tank(
         batch,
         header,
         append_ms=now_ms,
         compacted=settings.cleanup_policy.compacts,
         lenient=settings.transcode is Transcoding.LENIENT,
+        payload=payload,
     )
     metrics.converted["produced_batch"] += 1
     metrics.converted_bytes["produced_batch"] += len(converted.data)

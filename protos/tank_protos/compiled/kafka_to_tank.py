@@ -179,8 +179,9 @@ def dense_batch(wanted: Wanted, data: cython.p_const_uchar, size: cython.size_t,
 
 
 @cython.cfunc
-def tank_batch(batch: Any, header: Any, wanted: Wanted, append_ms: Any, max_bytes: Any) -> Any:
-    """The batch as a TankBatch; None: it is left to the plain function."""
+def tank_batch(batch: Any, header: Any, wanted: Wanted, append_ms: Any, max_bytes: Any, payload: Any) -> Any:
+    """The batch as a TankBatch; None: it is left to the plain function. payload: the records, if they are
+    unpacked already, or None."""
     if not 0 < header.records_count <= _MOST_RECORDS or not 0 <= append_ms <= _FAR:
         return None
     if not -1 <= header.base_timestamp_ms <= _FAR or header.max_timestamp_ms > _FAR:
@@ -190,8 +191,13 @@ def tank_batch(batch: Any, header: Any, wanted: Wanted, append_ms: Any, max_byte
     if header.attributes & LOG_APPEND_TIME:
         wanted.one_time_ms = max(header.max_timestamp_ms, 0)
     packs: cython.bint = header.codec != 0
-    start: cython.Py_ssize_t = 0 if packs else _HEADER_BYTES
-    source: object = payload_of(batch, header, max_bytes=max_bytes) if packs else batch
+    start: cython.Py_ssize_t = 0
+    source: object = payload
+    if payload is None and packs:
+        source = payload_of(batch, header, max_bytes=max_bytes)
+    elif payload is None:
+        source = batch
+        start = _HEADER_BYTES
     view: Py_buffer
     PyObject_GetBuffer(source, cython.address(view), PyBUF_SIMPLE)
     try:
@@ -212,6 +218,7 @@ def produced_to_tank(
     append_ms: int,
     compacted: cython.bint,
     lenient: object,
+    payload: object = None,
     max_bytes: int = MAX_UNPACKED_BYTES,
 ) -> TankBatch:
     """A Kafka client's batch for a topic of TANK's format. Raises InvalidRecords."""
@@ -219,10 +226,16 @@ def produced_to_tank(
     wanted.dense = False
     wanted.needs_keys = wanted.takes_nulls = compacted
     wanted.takes_empty = not compacted
-    made: Any = tank_batch(batch, header, wanted, append_ms, max_bytes)
+    made: Any = tank_batch(batch, header, wanted, append_ms, max_bytes, payload)
     if made is None:
         return PLAIN["produced_to_tank"](
-            batch, header, append_ms=append_ms, compacted=compacted, lenient=lenient, max_bytes=max_bytes
+            batch,
+            header,
+            append_ms=append_ms,
+            compacted=compacted,
+            lenient=lenient,
+            payload=payload,
+            max_bytes=max_bytes,
         )
     return made
 
@@ -241,7 +254,7 @@ def stored_to_tank(
         wanted: Wanted = Wanted()
         wanted.dense = wanted.takes_nulls = wanted.takes_empty = True
         wanted.needs_keys = False
-        made = tank_batch(batch, header, wanted, append_ms, max_bytes)
+        made = tank_batch(batch, header, wanted, append_ms, max_bytes, None)
     if made is None:
         return PLAIN["stored_to_tank"](batch, header, append_ms=append_ms, sparse=sparse, max_bytes=max_bytes)
     return made

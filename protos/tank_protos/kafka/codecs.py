@@ -92,7 +92,7 @@ def unpack(
         if len(packed) > max_bytes:
             raise too_large(f"{len(packed)} bytes of records; the limit is {max_bytes}")
         return bytes(packed)
-    limit = min(max_bytes, max(UNPACKED_FLOOR_BYTES, UNPACKED_RATIO * len(packed)))
+    limit = most_unpacked(len(packed), max_bytes)
     view = memoryview(packed)
     if codec == KafkaCodec.GZIP:
         return _unpack_gzip(view, limit)
@@ -103,6 +103,12 @@ def unpack(
             view = memoryview(lz4_frame.mended(view))
         return _unpack_frames(cramjam.lz4.decompress_into, view, lz4_frame.most_unpacked(view), limit)
     return _unpack_frames(cramjam.zstd.decompress_into, view, zstd_frame.most_unpacked(view), limit)
+
+
+def most_unpacked(size: int, max_bytes: int) -> int:
+    """Returns the most bytes that compressed data of this size may unpack to, where the limit for all data is
+    `max_bytes`."""
+    return min(max_bytes, max(UNPACKED_FLOOR_BYTES, UNPACKED_RATIO * size))
 
 
 def _unpack_gzip(packed: memoryview, limit: int) -> bytes:

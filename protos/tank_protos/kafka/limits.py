@@ -28,6 +28,15 @@ MAX_FRAMES: Final = 64
 ten bytes, and each of them costs a copy of all bytes behind it (gzip) or 20 µs for a window (zstd): a batch
 of 1 MiB would take seconds."""
 
+MAX_SET_MESSAGES: Final = 65_536
+"""The most messages of a message set that is converted to a record batch, which takes 5 µs and 460 bytes for
+each. The smallest has 26 bytes, so that 1,000,000 bytes, the most that clients of its age pack together
+unless told otherwise, hold 38,461."""
+
+MAX_SET_BYTES: Final = 16 * MIB
+"""The most that the wrappers of a message set may unpack to: it is compressed anew. Clients of its age pack 1
+MiB together."""
+
 MAX_CONVERTED_RECORDS: Final = 1_048_576
 """The most records of one batch that is converted to another format. The smallest record has seven bytes, so
 that a batch of a few KiB may hold millions, and conversion has some objects in memory for each."""

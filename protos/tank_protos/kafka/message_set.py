@@ -56,6 +56,8 @@ class OldMessages(NamedTuple):
     """The codec of the first wrapper; NONE if there is no wrapper."""
     append_time: bool
     """Whether a message has the time of its append, which only brokers set."""
+    unpacked_bytes: int
+    """The bytes that the wrappers have unpacked to."""
 
 
 class ConvertedBatches(NamedTuple):
@@ -102,14 +104,14 @@ def decode(
                 codec = codec or wrapped
                 payload = _unwrapped(raw, wrapped, left)
                 left -= len(payload)
-                messages += _inner_messages(raw, payload, max_messages)
+                messages += _inner_messages(raw, payload, max_messages - len(messages))
             if len(messages) > max_messages:
                 raise too_large(f"a set of more than {max_messages} messages")
     except InvalidRecords as error:
         # An error inside a wrapper has the place within the wrapper.
         error.index = len(messages) + (error.index or 0)
         raise
-    return OldMessages(messages, codec, append_time)
+    return OldMessages(messages, codec, append_time, max_bytes - left)
 
 
 def _raw_messages(data: memoryview, cut: bool) -> Iterator[_Raw]:
@@ -172,15 +174,16 @@ def _unwrapped(wrapper: _Raw, codec: KafkaCodec, max_bytes: int) -> bytes:
     return unpack(codec, wrapper.value, max_bytes=max_bytes, mend_lz4=wrapper.magic == 0)
 
 
-def _inner_messages(wrapper: _Raw, payload: bytes, max_messages: int) -> list[OldMessage]:
+def _inner_messages(wrapper: _Raw, payload: bytes, room: int) -> list[OldMessage]:
+    """Returns the messages in a wrapper, but no more of them than one above `room`."""
     inner: list[_Raw] = []
     try:
         for raw in _raw_messages(memoryview(payload), False):
             if codec_of(raw.attributes) or raw.magic != wrapper.magic:
                 raise invalid("a wrapper holds a wrapper, or a message of another magic")
             inner.append(raw)
-            if len(inner) > max_messages:
-                raise too_large(f"a set of more than {max_messages} messages")
+            if len(inner) > room:
+                break
     except InvalidRecords as error:
         error.index = len(inner)
         raise
@@ -208,13 +211,13 @@ def _absolute(relative: list[int], last: int) -> list[int]:
     return [base + offset for offset in relative]
 
 
-def to_record_batch(data: Buffer, *, max_bytes: int = MAX_UNPACKED_BYTES) -> bytes:
+def to_record_batch(old: OldMessages) -> bytes:
     """Returns the set of a producer as one record batch, with offsets from 0 on and the set's codec.
 
     The caller checks the batch by `record_batch.check`, as a batch from a client. Raises InvalidRecords, also
     for an empty set.
     """
-    messages, codec, append_time = decode(data, max_bytes=max_bytes)
+    messages, codec, append_time, _ = old
     if not messages:
         raise invalid("a set without messages")
     if append_time:

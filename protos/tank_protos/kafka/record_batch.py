@@ -223,12 +223,16 @@ def payload_of(batch: Buffer, header: RecordBatchHeader, *, max_bytes: int = MAX
     return unpack(header.codec, memoryview(batch)[HEADER_BYTES:], max_bytes=max_bytes)
 
 
-def columns_of(batch: Buffer, header: RecordBatchHeader, max_bytes: int) -> RecordColumns:
-    """Returns the records of a batch that is converted to another format. Raises InvalidRecords, also for
-    more than MAX_CONVERTED_RECORDS."""
+def columns_of(
+    batch: Buffer, header: RecordBatchHeader, max_bytes: int, payload: bytes | None = None
+) -> RecordColumns:
+    """Returns the records of a batch that is converted to another format. payload: the records, if the caller
+    has unpacked them. Raises InvalidRecords, also for more than MAX_CONVERTED_RECORDS."""
     if header.records_count > MAX_CONVERTED_RECORDS:
         raise too_large(f"a batch of {header.records_count} records, which are too many to be converted")
-    return _records.read_columns(payload_of(batch, header, max_bytes=max_bytes), header.records_count)
+    if payload is None:
+        payload = payload_of(batch, header, max_bytes=max_bytes)
+    return _records.read_columns(payload, header.records_count)
 
 
 def seal(header: RecordBatchHeader, payload: bytes) -> bytes:

@@ -76,17 +76,18 @@ def produced_to_tank(
     append_ms: int,
     compacted: bool,
     lenient: bool,
+    payload: bytes | None = None,
     max_bytes: int = MAX_UNPACKED_BYTES,
 ) -> TankBatch:
     """Converts a Kafka client's batch for a topic of TANK's format: to a dense bundle, compressed if the
     batch is.
 
     `header` is the result of `record_batch.check`. append_ms: the time for records without a timestamp.
-    compacted: the topic is compacted, so that null values are tombstones and each record needs a key. Raises
-    InvalidRecords for the first record that does not fit; lenient: only for a key that a compacted topic
-    cannot hold.
+    compacted: the topic is compacted, so that null values are tombstones and each record needs a key.
+    payload: the records, if the caller has unpacked them. Raises InvalidRecords for the first record that
+    does not fit; lenient: only for a key that a compacted topic cannot hold.
     """
-    columns = columns_of(batch, header, max_bytes)
+    columns = columns_of(batch, header, max_bytes, payload)
     times, odd_times = _times(header, columns.timestamp_deltas, append_ms)
     misfits = _Misfits(
         _odd_keys(columns.keys), _odd_values(columns.values, compacted), sorted(columns.headers), odd_times

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tank_protos.kafka import control_batch, record_batch
-from tank_protos.kafka.codecs import KafkaCodec, pack
+from tank_protos.kafka.codecs import KafkaCodec
 from tank_protos.kafka.control_batch import ControlType, TransactionEnd
 from tank_protos.kafka.errors import InvalidRecords, RecordsFault
 from tank_protos.kafka.limits import MAX_CONVERTED_RECORDS, MIB
@@ -23,7 +23,6 @@ from tank_protos.kafka.message_set import (
 )
 from tank_protos.kafka.record_batch import check, patch
 from tank_protos.kafka.records import KafkaRecord
-from tank_protos.kafka.xxh32 import xxh32
 from tests.support.examples import examples
 from tests.support.values.kafka_records import (
     SMALL,
@@ -34,6 +33,7 @@ from tests.support.values.kafka_records import (
     values_batch,
     with_count,
 )
+from tests.support.values.old_messages import wrapped
 
 OF_MAGIC_0 = bytes.fromhex("0000000000000000 00000011 61505427 00 00 00000001 6b 00000002 7631")
 OF_MAGIC_1 = bytes.fromhex("0000000000000000 00000018 f69e052e 01 00 000001a1fafc30bc ffffffff 00000002 7631")
@@ -51,19 +51,6 @@ def sets(draw: st.DrawFn, magic: int) -> list[OldMessage]:
     return made
 
 
-def wrapped(
-    inner: bytes, magic: int, codec: int, offset: int, *, attributes: int = 0, stamp_ms: int = STAMP_MS
-) -> bytes:
-    """A set as a client compresses it: one message around it."""
-    packed = bytearray(pack(KafkaCodec(codec), inner))
-    if codec == KafkaCodec.LZ4 and magic == 0:
-        packed[6] = xxh32(bytes(packed[:6])) >> 8 & 0xFF
-    plain = bytearray(encode([OldMessage(offset, stamp_ms, None, bytes(packed))], magic))
-    plain[17] = codec | attributes
-    plain[12:16] = crc32(plain[16:]).to_bytes(4, "big")
-    return bytes(plain)
-
-
 def relative(messages: list[OldMessage]) -> bytes:
     """A set for a wrapper of magic 1."""
     return encode([m._replace(offset=m.offset - messages[0].offset) for m in messages], 1)
@@ -73,7 +60,7 @@ def test_the_worked_examples() -> None:
     of_0, of_1 = OldMessage(0, -1, b"k", b"v1"), OldMessage(0, STAMP_MS, None, b"v1")
     assert encode([of_0], 0) == OF_MAGIC_0
     assert encode([of_1], 1) == OF_MAGIC_1
-    assert decode(OF_MAGIC_0) == OldMessages([of_0], KafkaCodec.NONE, False)
+    assert decode(OF_MAGIC_0) == OldMessages([of_0], KafkaCodec.NONE, False, 0)
     assert decode(OF_MAGIC_0 + OF_MAGIC_1).messages == [of_0, of_1]
     assert decode(b"").messages == []
 
@@ -91,7 +78,7 @@ def test_every_set_comes_back(magic: int, data: st.DataObject) -> None:
 def test_a_compressed_set_of_magic_0_has_its_offsets_in_it(codec: KafkaCodec, data: st.DataObject) -> None:
     messages = data.draw(sets(0))
     made = wrapped(encode(messages, 0), 0, codec, messages[-1].offset)
-    assert decode(made) == OldMessages(messages, codec, False)
+    assert decode(made)[:3] == (messages, codec, False)
 
 
 @pytest.mark.parametrize("codec", OLD_CODECS)
@@ -102,7 +89,7 @@ def test_a_compressed_set_of_magic_1_counts_back_from_its_wrapper(
 ) -> None:
     messages = data.draw(sets(1))
     last = messages[-1].offset
-    assert decode(wrapped(relative(messages), 1, codec, last)) == OldMessages(messages, codec, False)
+    assert decode(wrapped(relative(messages), 1, codec, last))[:3] == (messages, codec, False)
     assert decode(wrapped(encode(messages, 1), 1, codec, last)).messages == messages
 
 
@@ -226,7 +213,7 @@ def test_garbage_raises_nothing_but_invalid_records(garbage: bytes, sealed: bool
     data = resealed(garbage) if sealed and len(garbage) > 16 else garbage
     for action in (
         lambda: decode(data, cut=cut),
-        lambda: to_record_batch(data),
+        lambda: to_record_batch(decode(data)),
         lambda: from_record_batches(data, 1, from_offset=0, max_bytes=1000),
     ):
         with suppress(InvalidRecords):
@@ -253,6 +240,15 @@ def test_wrappers_share_one_limit() -> None:
     with pytest.raises(InvalidRecords) as refused:
         decode(one * 3, max_bytes=3 * len(inner) - 1)
     assert (refused.value.fault, refused.value.index) == (RecordsFault.TOO_LARGE, 2)
+    assert decode(OF_MAGIC_0 + one * 3).unpacked_bytes == 3 * len(inner)
+
+
+def test_messages_of_all_wrappers_count_together() -> None:
+    data = encode([OldMessage(n, -1, None, None) for n in range(6)], 0)
+    one = wrapped(data, 0, KafkaCodec.GZIP, 5)
+    assert len(decode(one * 2, max_messages=12).messages) == 12
+    with pytest.raises(InvalidRecords, match="more than 11 messages"):
+        decode(one * 2, max_messages=11)
 
 
 @pytest.mark.parametrize("compressed", [True, False])
@@ -277,7 +273,7 @@ def test_a_set_becomes_one_batch_and_a_set_again(magic: int, codec: KafkaCodec, 
     made = encode(messages, magic)
     if codec:
         made = wrapped(made, magic, codec, messages[-1].offset)
-    batch = bytearray(to_record_batch(made))
+    batch = bytearray(to_record_batch(decode(made)))
     header = check(memoryview(batch))
     assert (header.codec, header.records_count) == (codec, len(messages))
     assert header.max_timestamp_ms == max(message.timestamp_ms for message in messages)
@@ -288,7 +284,7 @@ def test_a_set_becomes_one_batch_and_a_set_again(magic: int, codec: KafkaCodec, 
 
 
 def test_messages_without_a_time_become_records_without_one() -> None:
-    batch = to_record_batch(OF_MAGIC_0)
+    batch = to_record_batch(decode(OF_MAGIC_0))
     header = check(memoryview(batch))
     assert (header.base_timestamp_ms, header.max_timestamp_ms) == (-1, -1)
     assert read(batch) == [KafkaRecord(b"k", b"v1", 0, 0)]
@@ -306,14 +302,16 @@ def test_messages_without_a_time_become_records_without_one() -> None:
 )
 def test_what_cannot_become_a_batch(data: bytes, fault: RecordsFault) -> None:
     with pytest.raises(InvalidRecords) as refused:
-        to_record_batch(data)
+        to_record_batch(decode(data))
     assert refused.value.fault is fault
 
 
 def test_a_wrong_time_is_named() -> None:
     stamps = [5, -1, -2]
     with pytest.raises(InvalidRecords) as refused:
-        to_record_batch(encode([OldMessage(n, stamp, None, b"") for n, stamp in enumerate(stamps)], 1))
+        to_record_batch(
+            decode(encode([OldMessage(n, stamp, None, b"") for n, stamp in enumerate(stamps)], 1))
+        )
     assert refused.value.index == 2
 
 
