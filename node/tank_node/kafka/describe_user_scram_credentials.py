@@ -21,7 +21,7 @@ def describe_user_scram_credentials(call: "KafkaCall", body: memoryview) -> None
     request = DescribeUserScramCredentialsRequest.decode(body, call.version)
     unknown = KafkaError.RESOURCE_NOT_FOUND
     results = [
-        DescribeUserScramCredentialsResult(user.name, unknown, f"there is no user {user.name}", [])
+        DescribeUserScramCredentialsResult(user.name, unknown, f"there is no user {user.name[:60]!a}", [])
         for user in request.users or []
     ]
     call.answer(DescribeUserScramCredentialsResponse(results=results), outcome_of(unknown) if results else OK)
