@@ -8,7 +8,7 @@ from tank_node.kafka.errors import KafkaError, of_refusal
 from tank_node.kafka.leaders import leader_elsewhere
 from tank_node.kafka.led import record_epoch
 from tank_node.kafka.partition_read import NOWHERE, PartitionRead
-from tank_node.kafka.topic_ids import topic_by_uuid
+from tank_node.kafka.topic_ids import served_topic, topic_by_uuid
 from tank_node.log.epoch_history import last_common
 from tank_node.log.log import LogState
 from tank_node.partition.partition import Partition
@@ -115,13 +115,9 @@ class FetchRead:
         """Finds the replica of a target; None after it set the error."""
         broker, number = self._broker, target.number
         target.partition = None
-        name = target.topic
-        if self._version >= _IDS_SINCE:
-            view = topic_by_uuid(broker.link.view, target.topic_id)
-            name = "" if view is None else view.name
-        topic = broker.topics.get(name)
+        by_id = self._version >= _IDS_SINCE
+        topic = served_topic(broker, target.topic_id) if by_id else broker.topics.get(target.topic)
         if topic is None:
-            by_id = self._version >= _IDS_SINCE
             target.error = KafkaError.UNKNOWN_TOPIC_ID if by_id else KafkaError.UNKNOWN_TOPIC_OR_PARTITION
             return None
         partition = topic.partitions.get(number)

@@ -11,7 +11,7 @@ from tank_node.kafka.produce_answer import ProduceAnswer
 from tank_node.kafka.produce_forms import learn
 from tank_node.kafka.produced_records import InTransaction, checked_batch
 from tank_node.kafka.request_room import RequestIsFull, RequestRoom
-from tank_node.kafka.topic_ids import topic_by_uuid
+from tank_node.kafka.topic_ids import served_topic
 from tank_node.kafka.topic_names import is_internal
 from tank_node.partition.partition import Partition
 from tank_node.partition.refusal import Refusal
@@ -65,12 +65,8 @@ def _topic_of(call: "KafkaCall", wanted: TopicProduceData) -> tuple[Topic | None
         name, error = wanted.name, KafkaError.UNKNOWN_TOPIC_OR_PARTITION
         topic = broker.topics.get(name)
     else:
-        error = KafkaError.UNKNOWN_TOPIC_ID
-        view = topic_by_uuid(broker.link.view, wanted.topic_id)
-        name = "" if view is None else view.name
-        topic = broker.topics.get(name)
-        if topic is not None and view is not None and topic.view.topic_id != view.topic_id:
-            topic = None
+        topic, error = served_topic(broker, wanted.topic_id), KafkaError.UNKNOWN_TOPIC_ID
+        name = "" if topic is None else topic.name
     return (None, KafkaError.INVALID_TOPIC) if is_internal(name) else (topic, error)
 
 

@@ -9,6 +9,7 @@ from hashlib import sha256
 from struct import Struct
 from typing import Final
 
+from tank_node.broker.broker import Broker, Topic
 from tank_node.cluster.view import ClusterView, TopicView
 
 NO_TOPIC: Final = bytes(16)
@@ -30,6 +31,14 @@ def topic_by_uuid(view: ClusterView, uuid: bytes) -> TopicView | None:
     if uuid[:_PREFIX_BYTES] != _prefix_of(view.cluster_id):
         return None
     return view.topic_by_id(int(_U64.unpack_from(uuid, _PREFIX_BYTES)[0]))
+
+
+def served_topic(broker: Broker, uuid: bytes) -> Topic | None:
+    """Returns the topic with this id, 16 bytes, as this broker serves it. None also while the broker still
+    has a topic of that name that was deleted and made again."""
+    view = topic_by_uuid(broker.link.view, uuid)
+    topic = None if view is None else broker.topics.get(view.name)
+    return topic if topic is not None and view is not None and topic.view.topic_id == view.topic_id else None
 
 
 @lru_cache(maxsize=16)

@@ -258,6 +258,15 @@ def test_the_id_of_a_topic_that_was_made_again_is_unknown(node: BenchNode) -> No
     assert errors(line.asks(line.request(line.topic("a", want(0))))) == [0]
 
 
+def test_an_id_is_unknown_while_the_broker_still_has_another_topic_of_that_name(node: BenchNode) -> None:
+    """The topic was deleted and made again, and the view is ahead of what the broker serves."""
+    line = Fetcher(node)
+    asked = line.request(line.topic("a", want(0)))
+    node.controller.add("b", 1, flush="replicated")
+    node.broker.topics["a"] = node.broker.topics["b"]
+    assert errors(line.asks(asked)) == [100]
+
+
 def test_an_id_of_another_cluster_is_unknown(node: BenchNode) -> None:
     line = Fetcher(node)
     stranger = FetchTopic(topic_id=topic_uuid("another", 1), partitions=[want(0)])

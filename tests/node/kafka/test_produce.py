@@ -86,6 +86,16 @@ def test_an_unknown_topic_is_unknown_by_id(node: BenchNode) -> None:
         assert topic.partition_responses[0].error_code == 100
 
 
+def test_an_id_is_unknown_while_the_broker_still_has_another_topic_of_that_name(node: BenchNode) -> None:
+    line = Producer(node)
+    request = line.request((0, batch_of(b"x")))
+    node.controller.add("b", flush="replicated")
+    node.broker.topics["a"] = node.broker.topics["b"]
+    (topic,) = line.ask(request, ProduceResponse, NEWEST).responses
+    assert topic.partition_responses[0].error_code == 100
+    assert stored(node, topic="b") == []
+
+
 def test_the_id_of_a_topic_that_was_made_again_is_unknown(node: BenchNode) -> None:
     line = Producer(node)
     request = line.request((0, batch_of(b"x")))
