@@ -313,9 +313,9 @@ def main() -> int:
     names = [name.lower() for name in chosen.library]
     libraries = installed(chosen.folder, names)
     has_spark = (not names or SPARK in names) and _has_spark(chosen.folder)
-    print(
-        f"libraries: {', '.join(f'{each.name} {each.version}' for each in libraries) or 'none'}", flush=True
-    )
+    found = [f"{each.name} {each.version}" for each in libraries]
+    found += [f"Spark {spark.VERSION}"] if has_spark else []
+    print(f"libraries: {', '.join(found) or 'none'}", flush=True)
     failed = 0
     with tempfile.TemporaryDirectory(prefix="tank-kafka-") as made:
         for count, brokers in ((1, one_broker), (3, three_brokers)):

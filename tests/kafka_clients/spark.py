@@ -37,10 +37,20 @@ def install(folder: Path) -> None:
     install_jars(folder / "spark-jars", JARS, alone=True)  # their parents name repositories of their own
 
 
+def _environment(python: Path, work: str) -> dict[str, str]:
+    """Of the job: no other Spark's, and with the packages of this repository."""
+    paths = [str(ROOT / package) for package in ("spark", "client", "protos")]
+    ours = {
+        "PYTHONPATH": os.pathsep.join(paths),
+        "PYSPARK_PYTHON": str(python),
+        "SPARK_LOCAL_DIRS": work,
+    }
+    return {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")} | ours
+
+
 def run(folder: Path, kafka: str, tank: str, topic: str, copy: str) -> list[tuple[str, str]]:
     """Runs the job. Returns its steps, each with what is wrong. Raises RuntimeError."""
     jars = ",".join(str(jar) for jar in sorted((folder / "spark-jars/libs").glob("*.jar")))
-    paths = [str(ROOT / package) for package in ("spark", "client", "protos")]
     python = folder / "spark/bin/python"
     with tempfile.TemporaryDirectory(prefix="tank-spark-") as work:
         command = [str(python), str(PROGRAMS / "spark_kafka.py"), kafka, tank, topic, copy, work, jars]
@@ -48,8 +58,7 @@ def run(folder: Path, kafka: str, tank: str, topic: str, copy: str) -> list[tupl
             ended = subprocess.run(
                 command,
                 cwd=work,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYSPARK_PYTHON": str(python)}
-                | {"SPARK_LOCAL_DIRS": work, "SPARK_HOME": ""},
+                env=_environment(python, work),
                 capture_output=True,
                 text=True,
                 timeout=JOB_TIMEOUT_S,
