@@ -27,7 +27,7 @@ class BundleConverter:
     """Converts bundles, and keeps results for the next consumer of the same bundles: several groups mostly
     read the end of a log, one shortly after the other."""
 
-    __slots__ = ("_kept", "_kept_bytes", "_metrics", "_most_bytes")
+    __slots__ = ("_kept", "_kept_bytes", "_metrics", "_most_bytes", "made_bytes")
 
     def __init__(self, most_bytes: int, metrics: Metrics) -> None:
         """most_bytes: the room for results that are kept."""
@@ -37,6 +37,9 @@ class BundleConverter:
         """Record batches, and the number behind them. The one that was not used for the longest time comes
         first."""
         self._kept_bytes = 0
+        self.made_bytes = 0
+        """The bytes of all record batches that were made so far, also of those that no answer had room
+        for."""
 
     @property
     def kept_bytes(self) -> int:
@@ -90,6 +93,7 @@ class BundleConverter:
         batches = transcode.stored_to_kafka(batch, first, leader_epoch=epoch, compacted=compacted)
         self._metrics.converted["bundle"] += 1
         self._metrics.converted_bytes["bundle"] += len(batches)
+        self.made_bytes += len(batches)
         found = batches, _number_behind(batches)
         size = len(batches)
         if size * _LARGE_PART <= self._most_bytes:

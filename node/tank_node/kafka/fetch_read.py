@@ -20,7 +20,9 @@ from tank_node.segment.reading import bytes_of
 from tank_node.segment.record import FORMAT_TANK
 from tank_node.segment.segment import FileRange
 from tank_protos.kafka import message_set
+from tank_protos.kafka.codecs import most_unpacked
 from tank_protos.kafka.errors import InvalidRecords, RecordsFault
+from tank_protos.kafka.limits import MAX_UNPACKED_BYTES
 from tank_protos.kafka.record_batch import MAGIC, NO_PRODUCER, NO_TIMESTAMP, RecordBatchHeader, seal
 
 _IDS_SINCE: Final = 13
@@ -41,8 +43,8 @@ class FetchRead:
     """The reading of one request, which may be repeated while the request waits."""
 
     __slots__ = (
-        "_broker", "_budget", "_converted", "_exceeds", "_left", "_magic", "_version", "found_bytes",
-        "is_debugging", "is_decided", "max_bytes", "targets",
+        "_broker", "_budget", "_converted", "_exceeds", "_left", "_magic", "_version", "_work",
+        "found_bytes", "is_debugging", "is_decided", "max_bytes", "targets",
     )  # fmt: skip
 
     def __init__(
@@ -70,7 +72,7 @@ class FetchRead:
         self.is_decided = False
         """Whether the last `read` found something that ends a wait whatever the number of bytes: an error, or
         as much as an answer may hold."""
-        self._left = self._budget = 0
+        self._left = self._budget = self._work = 0
         self._exceeds = False
         """Whether the next batch that is found may be larger than the limits."""
 
@@ -80,6 +82,8 @@ class FetchRead:
         self._left = self.max_bytes
         spare = (limits.memory_bytes - self._broker.metrics.held_bytes) // 8
         self._budget = max(min(limits.converted_answer_bytes, spare), 1)
+        # Also what no answer has room for was unpacked.
+        self._work = MAX_UNPACKED_BYTES
         self._exceeds = True
         self.found_bytes = 0
         self.is_decided = False
@@ -97,7 +101,7 @@ class FetchRead:
                 self._exceeds = self._version < _ANSWER_LIMIT_SINCE
             elif target.error or target.diverging is not None:
                 self.is_decided = True
-        if self.found_bytes and (self._left <= 0 or self._budget <= 0):
+        if self.found_bytes and min(self._left, self._budget, self._work) <= 0:
             self.is_decided = True
 
     def release(self) -> None:
@@ -168,6 +172,8 @@ class FetchRead:
         converts = self._magic < 2 or partition.log.settings.format == FORMAT_TANK
         if converts:
             limit = min(limit, self._budget)
+            if self._work <= 0:
+                return
         if self._version < _ANSWER_LIMIT_SINCE:
             self._exceeds = self._left > 0 and self._budget > 0
         if self._left <= 0 and not self._exceeds:
@@ -186,7 +192,7 @@ class FetchRead:
                     found.file.release()
                 return
             behind = self._convert(target, partition, found, limit)
-            if behind <= offset or target.length or behind >= partition.high_water_mark:
+            if behind <= offset or target.length or behind >= partition.high_water_mark or self._work <= 0:
                 return
             offset = behind  # these batches had no message for a client of old
 
@@ -232,6 +238,7 @@ class FetchRead:
             return -1
         finally:
             found.file.release()
+        made_before = self._converted.made_bytes
         try:
             made, behind = [data], found.last
             if partition.log.settings.format == FORMAT_TANK:
@@ -248,7 +255,11 @@ class FetchRead:
             # Clients of this age know no other error of records.
             is_codec = invalid.fault is RecordsFault.UNSUPPORTED_CODEC
             target.error = KafkaError.UNSUPPORTED_COMPRESSION_TYPE if is_codec else KafkaError.CORRUPT_MESSAGE
+            if not is_codec:
+                self._work -= most_unpacked(len(data), MAX_UNPACKED_BYTES)
             return -1
+        finally:
+            self._work -= self._converted.made_bytes - made_before
         target.batches = made
         target.length = sum(map(len, made))
         self._budget -= target.length
@@ -260,13 +271,14 @@ class FetchRead:
         """Returns a message set of these batches, and the offset behind it. An empty one has the offset that
         was asked for if its first message is larger than the limit."""
         made = message_set.from_record_batches(batches, self._magic, from_offset=offset, max_bytes=limit)
+        self._work -= made.unpacked_bytes
         if not made.data:
             return [], made.next_offset
-        if len(made.data) > limit and not self._exceeds:
-            return [], offset
         metrics = self._broker.metrics
         metrics.converted["message_set"] += 1
         metrics.converted_bytes["message_set"] += len(made.data)
+        if len(made.data) > limit and not self._exceeds:
+            return [], offset
         return [made.data], made.next_offset
 
     def _count(self, target: PartitionRead, partition: Partition, found: FileRange, behind: int) -> None:

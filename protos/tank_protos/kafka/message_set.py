@@ -66,6 +66,8 @@ class ConvertedBatches(NamedTuple):
     data: bytes
     next_offset: int
     """The offset behind the last record that was converted or left out."""
+    unpacked_bytes: int
+    """The bytes of records that were looked at, uncompressed."""
 
 
 class _Raw(NamedTuple):
@@ -248,23 +250,24 @@ def from_record_batches(
     first batch it raises InvalidRecords.
     """
     parts: list[bytes] = []
-    size, next_offset = 0, from_offset
+    size, unpacked, next_offset = 0, 0, from_offset
     for batch in record_batch.batches(chunk):
         header = record_batch.read_header(batch)
         if header.last_offset >= from_offset and not header.attributes & CONTROL:
             try:
-                found = _converted(batch, header, magic, from_offset, max_unpacked_bytes)
+                found, length = _converted(batch, header, magic, from_offset, max_unpacked_bytes)
             except InvalidRecords:
                 if parts:
                     break
                 raise
+            unpacked += length
             for offset, message in found:
                 if parts and size + len(message) > max_bytes:
-                    return ConvertedBatches(b"".join(parts), offset)
+                    return ConvertedBatches(b"".join(parts), offset, unpacked)
                 parts.append(message)
                 size += len(message)
         next_offset = max(header.last_offset + 1, next_offset)
-    return ConvertedBatches(b"".join(parts), next_offset)
+    return ConvertedBatches(b"".join(parts), next_offset, unpacked)
 
 
 def _converted(
@@ -273,17 +276,19 @@ def _converted(
     magic: int,
     from_offset: int,
     max_bytes: int,
-) -> Iterator[tuple[int, bytes]]:
-    """Returns an iterator of offsets and encoded messages. Raises InvalidRecords before the first of them."""
+) -> tuple[Iterator[tuple[int, bytes]], int]:
+    """Returns an iterator of offsets and encoded messages, and the length of the records, uncompressed.
+    Raises InvalidRecords before the first of them."""
     if header.magic != record_batch.MAGIC or not 0 <= header.base_offset <= header.last_offset < _I64_END:
         raise invalid(f"a stored batch of magic {header.magic} at offset {header.base_offset}")
     if header.codec == KafkaCodec.ZSTD:
         raise InvalidRecords(RecordsFault.UNSUPPORTED_CODEC, "the batch is compressed by zstd")
-    columns = record_batch.columns_of(batch, header, max_bytes)
+    payload = record_batch.payload_of(batch, header, max_bytes=max_bytes)
+    columns = record_batch.columns_of(batch, header, max_bytes, payload)
     deltas = placed_deltas(columns.offset_deltas, header.last_offset_delta)
     rows = zip(deltas, columns.timestamp_deltas, columns.keys, columns.values, strict=True)
     attributes = header.attributes & LOG_APPEND_TIME if magic else 0
-    return (
+    messages = (
         (
             header.base_offset + delta,
             _encoded(magic, attributes, header.base_offset + delta, header.timestamp_ms(stamp), key, value),
@@ -291,6 +296,7 @@ def _converted(
         for delta, stamp, key, value in rows
         if header.base_offset + delta >= from_offset
     )
+    return messages, len(payload)
 
 
 def encode(messages: Iterable[OldMessage], magic: int) -> bytes:

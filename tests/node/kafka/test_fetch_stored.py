@@ -10,8 +10,9 @@ from tank_node.segment.segment import FileRange
 from tank_protos.generated.kafka import FetchResponse
 from tank_protos.generated.kafka.fetch_response import PartitionData
 from tank_protos.kafka import control_batch, record_batch
-from tank_protos.kafka.codecs import KafkaCodec
+from tank_protos.kafka.codecs import KafkaCodec, pack
 from tank_protos.kafka.control_batch import ControlType, TransactionEnd
+from tank_protos.kafka.limits import MIB
 from tank_protos.kafka.record_batch import RecordBatchHeader
 from tests.support.clients.kafka_fetcher import NEWEST, Fetcher, values, want
 from tests.support.nodes.bench_node import BenchNode
@@ -188,3 +189,23 @@ def test_a_session_sends_a_partition_once(node: BenchNode) -> None:
     response: FetchResponse = line.asks(line.request(line.topic("a", want(0)), session=(0, 0)))
     again = line.asks(line.request(line.topic("a", want(1)), session=(response.session_id, 1)))
     assert (again.error_code, again.responses) == (0, [])
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_conversions_in_vain_are_bounded_too(node: BenchNode, version: int) -> None:
+    """A partition may be named many times, with a limit that its first message exceeds."""
+    put(node, values_batch(bytes(3 * MIB), codec=KafkaCodec.GZIP))
+    line = Fetcher(node, version)
+    wanted = [want(0), *[want(0, max_bytes=1)] * 100]
+    (topic,) = line.asks(line.request(line.topic("a", *wanted), max_bytes=100 * MIB)).responses
+    assert len(topic.partitions) == 101
+    assert values(line.records(topic.partitions[0])) == [bytes(3 * MIB)]
+    assert node.metrics.converted["message_set"] <= 64 // 3 + 1
+
+
+def test_batches_that_cannot_be_converted_are_bounded_too(node: BenchNode) -> None:
+    header = record_batch.verify(memoryview(values_batch(b"x", codec=KafkaCodec.GZIP)))
+    put(node, record_batch.seal(header, pack(KafkaCodec.GZIP, bytes(1000))))
+    line = Fetcher(node, 3)
+    (topic,) = line.asks(line.request(line.topic("a", *[want(0)] * 20))).responses
+    assert [partition.error_code for partition in topic.partitions] == [2] * 8 + [0] * 12

@@ -280,7 +280,7 @@ def test_a_set_becomes_one_batch_and_a_set_again(magic: int, codec: KafkaCodec, 
     patch(memoryview(batch), 1000, 3)
     back = from_record_batches(batch, magic, from_offset=0, max_bytes=MIB)
     again = [message._replace(offset=1000 + n) for n, message in enumerate(messages)]
-    assert back == (encode(again, magic), 1000 + len(messages))
+    assert back[:2] == (encode(again, magic), 1000 + len(messages))
 
 
 def test_messages_without_a_time_become_records_without_one() -> None:
@@ -355,8 +355,10 @@ def test_control_batches_and_what_is_below_the_asked_offset_are_left_out() -> No
 
 
 def test_where_nothing_is_left_the_next_offset_still_moves_on() -> None:
-    assert from_record_batches(CONTROL_BATCH, 1, from_offset=13, max_bytes=100) == (b"", 14)
-    assert from_record_batches(b"", 1, from_offset=13, max_bytes=100) == (b"", 13)
+    assert from_record_batches(CONTROL_BATCH, 1, from_offset=13, max_bytes=100) == ConvertedBatches(
+        b"", 14, 0
+    )
+    assert from_record_batches(b"", 1, from_offset=13, max_bytes=100) == ConvertedBatches(b"", 13, 0)
 
 
 def test_whole_messages_up_to_the_limit_and_one_at_least() -> None:
