@@ -10,9 +10,9 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.servers import Kernel, environment
@@ -39,6 +39,8 @@ class Process:
     address: str
     """host:port of TANK, or of gRPC."""
     http: str
+    kafka: str | None = None
+    """host:port of a broker for Kafka clients."""
 
     @property
     def port(self) -> int:
@@ -83,6 +85,8 @@ class LocalCluster:
     controllers_wanted: int
     base_port: int
     kernel: Kernel
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Further environment variables of its processes."""
 
     def up(self) -> None:
         """Starts the processes that don't run; returns when all are ready. ClusterFailed."""
@@ -104,7 +108,7 @@ class LocalCluster:
         try:
             ended = subprocess.run(
                 command,
-                env=environment(self.kernel),
+                env={**environment(self.kernel), **self.variables},
                 capture_output=True,
                 text=True,
                 timeout=UP_TIMEOUT_S,
@@ -123,7 +127,7 @@ class LocalCluster:
         if not file.exists():
             return []
         found = [
-            Process(p["role"], p["id"], p["pid"], at["tank"] or at["grpc"], at["http"])
+            Process(p["role"], p["id"], p["pid"], at["tank"] or at["grpc"], at["http"], at["kafka"])
             for p in json.loads(file.read_text())["processes"]
             for at in [p["addresses"]]
         ]
@@ -165,9 +169,17 @@ class LocalCluster:
 
 @contextmanager
 def running_cluster(
-    kernel: Kernel, *, brokers: int = 3, controllers: int = 3, folder: str | None = None
+    kernel: Kernel,
+    *,
+    brokers: int = 3,
+    controllers: int = 3,
+    folder: str | None = None,
+    variables: Mapping[str, str] | None = None,
 ) -> Iterator[LocalCluster]:
     """Yields a running cluster, which is killed and removed at the end, also when this process gets SIGTERM.
+
+    Args:
+        variables: environment variables for all its processes, of those that `tank cluster up` passes on.
 
     Raises:
         ClusterFailed: it doesn't start.
@@ -175,7 +187,8 @@ def running_cluster(
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     place = Path(tempfile.mkdtemp(prefix="tank-bench-", dir=folder))
     data = place / "cluster"
-    cluster = LocalCluster(data, brokers, controllers, _free_base(data, controllers, brokers), kernel)
+    base_port = _free_base(data, controllers, brokers)
+    cluster = LocalCluster(data, brokers, controllers, base_port, kernel, variables or {})
     try:
         cluster.up()
         yield cluster

@@ -121,7 +121,7 @@ def running(server: Server, *more: str, folder: str | None = None) -> Iterator[R
     """
     place = Path(tempfile.mkdtemp(prefix="tank-bench-", dir=folder))
     output = place / "output"
-    port = _free_port()
+    port = free_port()
     (place / "data").mkdir()
     command = [*shlex.split(server.command.format(port=port, dir=shlex.quote(str(place / "data")))), *more]
     with open(output, "w") as to:
@@ -137,7 +137,8 @@ def running(server: Server, *more: str, folder: str | None = None) -> Iterator[R
         shutil.rmtree(place, ignore_errors=True)
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of loopback on which nothing listens now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

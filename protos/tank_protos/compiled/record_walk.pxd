@@ -45,9 +45,13 @@ cdef inline bint read_zigzag(
 cdef inline bint read_i32(const uint8_t *data, size_t end, size_t *at, int32_t *value) noexcept nogil:
     """Reads a signed integer of five bytes at most."""
     cdef uint64_t raw
+    # Nearly all have one byte or two.
     if at[0] < end and data[at[0]] < 0x80:
         raw = data[at[0]]
         at[0] += 1
+    elif end - at[0] >= 2 and at[0] < end and data[at[0] + 1] < 0x80:
+        raw = data[at[0]] & 0x7F | <uint64_t>data[at[0] + 1] << 7
+        at[0] += 2
     elif not read_zigzag(data, end, at, 5, &raw) or raw > 0xFFFFFFFFu:
         return False
     value[0] = <int32_t>(<uint32_t>(raw >> 1) ^ (0 - <uint32_t>(raw & 1)))
@@ -57,9 +61,13 @@ cdef inline bint read_i32(const uint8_t *data, size_t end, size_t *at, int32_t *
 cdef inline bint read_i64(const uint8_t *data, size_t end, size_t *at, int64_t *value) noexcept nogil:
     """Reads a signed integer of ten bytes at most."""
     cdef uint64_t raw
+    # Nearly all have one byte or two.
     if at[0] < end and data[at[0]] < 0x80:
         raw = data[at[0]]
         at[0] += 1
+    elif end - at[0] >= 2 and at[0] < end and data[at[0] + 1] < 0x80:
+        raw = data[at[0]] & 0x7F | <uint64_t>data[at[0] + 1] << 7
+        at[0] += 2
     elif not read_zigzag(data, end, at, 10, &raw):
         return False
     value[0] = <int64_t>((raw >> 1) ^ (0 - (raw & 1)))

@@ -20,6 +20,7 @@ from tank_protos.kafka.codecs import KafkaCodec, codec_of, pack, unpack
 from tank_protos.kafka.errors import InvalidRecords, RecordsFault, corrupt, invalid, too_large
 from tank_protos.kafka.limits import MAX_BATCH_BYTES, MAX_CONVERTED_RECORDS, MAX_UNPACKED_BYTES
 from tank_protos.kafka.records import KafkaRecord, RecordColumns
+from tank_protos.kernel import twin
 from tank_protos.wire.buffer import Buffer
 
 MAGIC: Final = 2
@@ -126,6 +127,7 @@ def batches(chunk: Buffer) -> Iterator[memoryview]:
         at = stop
 
 
+@twin("kafka_batch")
 def read_header(batch: Buffer) -> RecordBatchHeader:
     """Returns the header, unchecked. Raises InvalidRecords if the bytes end inside it."""
     if len(batch) < HEADER_BYTES:
@@ -134,6 +136,7 @@ def read_header(batch: Buffer) -> RecordBatchHeader:
     return tuple.__new__(RecordBatchHeader, _HEADER.unpack_from(batch, 0))
 
 
+@twin("kafka_batch")
 def verify(batch: memoryview) -> RecordBatchHeader:
     """Returns the header of a batch that a log may hold.
 
@@ -165,6 +168,7 @@ def _wrong_length(batch: memoryview, header: RecordBatchHeader) -> InvalidRecord
     return corrupt(f"the batch says {length} bytes and brings {len(batch)}")
 
 
+@twin("kafka_batch")
 def check(
     batch: memoryview, *, max_bytes: int = MAX_BATCH_BYTES, latest_ms: int = ANY_TIME
 ) -> RecordBatchHeader:
@@ -205,6 +209,7 @@ def check(
     return header
 
 
+@twin("kafka_batch")
 def patch(batch: memoryview, base_offset: int, leader_epoch: int) -> None:
     """Writes base offset and leader epoch into a batch that was checked. The checksum does not cover them."""
     _PLACE.pack_into(batch, 0, base_offset, len(batch) - _LENGTH_END, leader_epoch)

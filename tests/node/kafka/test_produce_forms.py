@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tank_node.cluster.link import TopicAlteration
 from tank_node.cluster.view import ChangeKind, PartitionView, TopicView
@@ -14,6 +16,7 @@ from tank_protos.generated.kafka import ProduceRequest, ProduceResponse
 from tank_protos.kafka.record_batch import ProducerFields
 from tank_protos.wire.errors import WireError
 from tests.support.clients.kafka_producer import NEWEST, Producer, batch_of, records_for
+from tests.support.examples import examples
 from tests.support.nodes.bench_node import BenchNode
 from tests.support.storage.logs import read_all
 
@@ -227,3 +230,61 @@ def test_a_frame_above_one_receive_is_learned_too(node: BenchNode, monkeypatch: 
     line.session.take_frame(memoryview(bytearray(frame)))
     node.tick()
     assert line.correlation_ids() == [2]
+
+
+@pytest.fixture(scope="module")
+def alike(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[BenchNode, BenchNode]]:
+    """Two nodes that are asked the same."""
+    with (
+        BenchNode(tmp_path_factory.mktemp("learned")) as learned,
+        BenchNode(tmp_path_factory.mktemp("plain")) as plain,
+    ):
+        for node in (learned, plain):
+            node.controller.add("a", flush="replicated")
+            node.controller.add("k", flush="replicated", log_format="kafka")
+        yield learned, plain
+
+
+@st.composite
+def mangled(draw: st.DrawFn, frame: bytes, records: bytes) -> bytes:
+    """A Produce request with some bytes changed, removed or added from the length of its batch on."""
+    body = bytearray(frame[4:])
+    begin = body.index(records[:20]) - 4
+    for _ in range(draw(st.integers(1, 3))):
+        at = draw(st.integers(begin, begin + 70) | st.integers(len(body) - 4, len(body)))
+        at = min(at, len(body))
+        byte = draw(st.sampled_from([0, 1, 2, 0x7F, 0x80, 0x81, 0xFF]) | st.integers(0, 255))
+        match draw(st.sampled_from(["change", "remove", "add"])):
+            case "change" if at < len(body):
+                body[at] = byte
+            case "remove":
+                del body[at : at + 1]
+            case _:
+                body.insert(at, byte)
+    return len(body).to_bytes(4, "big") + bytes(body)
+
+
+def what_comes(line: Producer, frame: bytes) -> object:
+    """The answers to a frame, or how it ends the connection."""
+    try:
+        line.feed(frame)
+    except WireError as error:
+        return type(error), str(error)
+    return line.frames()
+
+
+@examples(150)
+@given(st.sampled_from([3, 8, 9, NEWEST]), st.sampled_from("ak"), st.data())
+def test_a_learned_request_is_taken_or_refused_as_any_other(
+    alike: tuple[BenchNode, BenchNode], version: int, topic: str, data: st.DataObject
+) -> None:
+    learned, plain = (Producer(node, version) for node in alike)
+    records = batch_of(b"x" * data.draw(st.sampled_from([1, 40, 200])), b"y")
+    for line in (learned, plain):
+        line.produce(records, topic=topic)
+    plain.session.learned = None
+    good = learned.frame(learned.request((0, records), topic=topic), version)
+    frame = data.draw(mangled(good, records))
+    assert what_comes(learned, frame) == what_comes(plain, frame)
+    one, other = (node.broker.topics[topic].partitions[0].log for node in alike)
+    assert one.tail.last == other.tail.last

@@ -3,6 +3,7 @@ in the same words."""
 
 import inspect
 from collections.abc import Callable
+from struct import calcsize
 from typing import Any
 
 import pytest
@@ -52,6 +53,10 @@ def test_these_have_twins() -> None:
     assert records
     assert transcode
     assert set(PAIRS) == {
+        "check",
+        "patch",
+        "read_header",
+        "verify",
         "walk",
         "read_columns",
         "produced_to_tank",
@@ -184,3 +189,73 @@ def test_numbers_that_are_far_apart(first: int, gap: int) -> None:
         all_bundle_conversions(as_batch(made))
     for stamps in ([2**63 - 1, 0], [2**63, 0], [0, 2**64 - 1]):
         all_bundle_conversions(as_batch(encode([b"", b"v"], keys=[b"k", None], timestamps=stamps)))
+
+
+HEADER_FIELDS = {
+    "base offset": (0, ">q"), "batch length": (8, ">i"), "leader epoch": (12, ">i"), "magic": (16, ">b"),
+    "attributes": (21, ">h"), "last offset delta": (23, ">i"), "base timestamp": (27, ">q"),
+    "greatest timestamp": (35, ">q"), "producer id": (43, ">q"), "producer epoch": (51, ">h"),
+    "base sequence": (53, ">i"), "count of records": (57, ">i"),
+}  # fmt: skip
+
+
+def all_checks(batch: bytes, max_bytes: int, latest_ms: int) -> None:
+    for view in (memoryview(batch), memoryview(b"?" + batch)[1:]):
+        agree("read_header", view)
+        agree("verify", view)
+        agree("check", view)
+        agree("check", view, max_bytes=max_bytes, latest_ms=latest_ms)
+
+
+@examples(300)
+@given(some_records(), st.sampled_from(KafkaCodec), st.data())
+def test_they_agree_on_batches_with_other_fields(
+    made: list[KafkaRecord], codec: KafkaCodec, data: st.DataObject
+) -> None:
+    batch = record_batch.encode(made, base_timestamp_ms=STAMP_MS, codec=codec)
+    for name in data.draw(st.sets(st.sampled_from(sorted(HEADER_FIELDS)), max_size=3)):
+        at, format = HEADER_FIELDS[name]
+        bits = 8 * calcsize(format)
+        near = st.integers(-3, len(made) + 2) | st.sampled_from([1 << bit for bit in range(bits - 1)])
+        value = data.draw(near | st.integers(-(1 << bits - 1), (1 << bits - 1) - 1))
+        batch = changed(batch, at, format, max(min(value, (1 << bits - 1) - 1), -(1 << bits - 1)))
+    max_bytes = data.draw(st.integers(len(batch) - 1, len(batch) + 1))
+    latest_ms = data.draw(st.integers(STAMP_MS - 2, STAMP_MS + 2) | st.just(record_batch.ANY_TIME))
+    all_checks(batch, max_bytes, latest_ms)
+
+
+@examples(300)
+@given(some_records(), st.data())
+def test_they_agree_on_spoiled_batches(made: list[KafkaRecord], data: st.DataObject) -> None:
+    spoiled = bytearray(record_batch.encode(made, base_timestamp_ms=STAMP_MS))
+    for _ in range(data.draw(st.integers(0, 2))):
+        spoiled[data.draw(st.integers(0, len(spoiled) - 1))] = data.draw(st.integers(0, 255))
+    cut = data.draw(st.integers(0, len(spoiled)) | st.just(len(spoiled)))
+    all_checks(bytes(spoiled[:cut]), len(spoiled), record_batch.ANY_TIME)
+
+
+@pytest.mark.parametrize("value_bytes", [8_000, 8_192, 8_200, 100_000])
+def test_they_agree_on_the_checksums_of_long_batches(value_bytes: int) -> None:
+    batch = record_batch.encode([KafkaRecord(None, b"v" * value_bytes, 0, 0)], base_timestamp_ms=STAMP_MS)
+    all_checks(batch, len(batch), record_batch.ANY_TIME)
+    all_checks(batch[:-1] + b"?", len(batch), record_batch.ANY_TIME)
+
+
+@examples(100)
+@given(some_records(), st.integers(-(2**63), 2**63 - 1), st.integers(-(2**31), 2**31 - 1))
+def test_they_write_the_same_fields(made: list[KafkaRecord], base_offset: int, leader_epoch: int) -> None:
+    batch = record_batch.encode(made, base_timestamp_ms=STAMP_MS)
+    written = []
+    for function in PAIRS["patch"]:
+        copy = bytearray(batch)
+        function(memoryview(copy), base_offset, leader_epoch)
+        written.append(bytes(copy))
+    assert written[0] == written[1]
+    assert record_batch.verify(memoryview(written[0]))[0:3] == (base_offset, len(batch) - 12, leader_epoch)
+
+
+def test_neither_writes_into_what_may_not_be_changed() -> None:
+    batch = record_batch.encode([KafkaRecord(None, b"v", 0, 0)], base_timestamp_ms=STAMP_MS)
+    for function in PAIRS["patch"]:
+        with pytest.raises(TypeError):
+            function(memoryview(batch), 1, 1)

@@ -1,0 +1,217 @@
+"""The compiled twins of `tank_protos.kafka.record_batch`: they check a batch by its header and checksum, and
+write the broker's own fields.
+
+The plain functions take what the twins refuse, and raise the error.
+
+Memory safety: every field is read and written in the first 61 bytes of a buffer that has them, and the buffer
+is held meanwhile.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import cython
+from cython.cimports.cpython.buffer import Py_buffer, PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cython.cimports.libc.stdint import int16_t, int32_t, int64_t, uint32_t
+from cython.cimports.tank_protos.compiled.crc32c_header import crc32c
+from cython.cimports.tank_protos.compiled.named_tuples import new_tuple, put
+from fastcrc.crc32 import iscsi
+
+from tank_protos.kafka.limits import MAX_BATCH_BYTES
+from tank_protos.kafka.record_batch import ANY_TIME, RecordBatchHeader
+
+if not cython.compiled:
+    raise ImportError("this is the source of a compiled module; `make kernel` builds it")
+
+# Filled by `tank_protos.kernel.twin`.
+PLAIN: dict[str, Callable[..., Any]] = {}
+
+MAX_I32 = cython.declare(cython.Py_ssize_t, 2**31 - 1)
+HEADER_BYTES = cython.declare(cython.Py_ssize_t, 61)
+LENGTH_END = cython.declare(cython.Py_ssize_t, 12)
+COVERED_FROM = cython.declare(cython.Py_ssize_t, 21)
+# The least bytes of an uncompressed record.
+RECORD_BYTES = cython.declare(cython.Py_ssize_t, 7)
+MAGIC = cython.declare(cython.int, 2)
+CODEC_MASK = cython.declare(cython.int, 0x07)
+MOST_CODEC = cython.declare(cython.int, 4)
+# The time of the append, a control batch, a delete horizon: what no client may send.
+OF_BROKERS = cython.declare(cython.int, 0x68)
+TRANSACTIONAL = cython.declare(cython.int, 0x10)
+KNOWN = cython.declare(cython.int, 0x7F)
+# From here on the other library's checksum is faster than the call of it costs.
+LONG = cython.declare(cython.Py_ssize_t, 8 * 1024)
+_HEADER: type = RecordBatchHeader
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def read_u32(p: cython.p_const_uchar) -> uint32_t:
+    """An unsigned integer of four bytes."""
+    return (
+        cython.cast(uint32_t, p[0]) << 24
+        | cython.cast(uint32_t, p[1]) << 16
+        | cython.cast(uint32_t, p[2]) << 8
+        | p[3]
+    )
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def read_i32(p: cython.p_const_uchar) -> int32_t:
+    """A signed integer of four bytes."""
+    return cython.cast(int32_t, read_u32(p))
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def read_i64(p: cython.p_const_uchar) -> int64_t:
+    """A signed integer of eight bytes."""
+    return cython.cast(int64_t, cython.cast(cython.ulonglong, read_u32(p)) << 32 | read_u32(p + 4))
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def read_i16(p: cython.p_const_uchar) -> int16_t:
+    """A signed integer of two bytes."""
+    return cython.cast(int16_t, cython.cast(cython.uint, p[0]) << 8 | p[1])
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def write_i32(p: cython.p_uchar, value: int32_t) -> cython.void:
+    """Writes a signed integer of four bytes."""
+    raw: uint32_t = cython.cast(uint32_t, value)
+    p[0] = raw >> 24
+    p[1] = raw >> 16 & 0xFF
+    p[2] = raw >> 8 & 0xFF
+    p[3] = raw & 0xFF
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def may_be_stored(p: cython.p_const_uchar, size: cython.Py_ssize_t) -> cython.bint:
+    """Whether the header's own fields allow a log to hold the batch; its checksum is not looked at."""
+    if size < HEADER_BYTES or read_i32(p + 8) != size - LENGTH_END or p[16] != MAGIC:
+        return False
+    attributes: cython.int = read_i16(p + 21)
+    last_delta: int32_t = read_i32(p + 23)
+    count: int32_t = read_i32(p + 57)
+    if attributes & ~KNOWN or attributes & CODEC_MASK > MOST_CODEC:
+        return False
+    if count < 0 or last_delta < 0 or last_delta < count - 1:
+        return False
+    return bool(attributes & CODEC_MASK) or count * RECORD_BYTES <= size - HEADER_BYTES
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def may_be_sent(p: cython.p_const_uchar, latest_ms: int64_t) -> cython.bint:
+    """Whether a client may send such a batch, besides what a log demands."""
+    attributes: cython.int = read_i16(p + 21)
+    count: int32_t = read_i32(p + 57)
+    if attributes & OF_BROKERS or count < 1 or read_i32(p + 23) != count - 1 or read_i64(p + 35) > latest_ms:
+        return False
+    producer_id: int64_t = read_i64(p + 43)
+    if producer_id > 0:
+        return read_i16(p + 51) >= 0 and read_i32(p + 53) >= 0
+    return producer_id == -1 and not attributes & TRANSACTIONAL
+
+
+@cython.cfunc
+def matches(batch: Any, p: cython.p_const_uchar, size: cython.Py_ssize_t) -> cython.bint:
+    """Whether the checksum is that of the bytes behind it."""
+    wanted: uint32_t = read_u32(p + 17)
+    if size < LONG:
+        return crc32c(0, p + COVERED_FROM, size - COVERED_FROM) == wanted
+    return iscsi(memoryview(batch)[COVERED_FROM:]) == wanted
+
+
+@cython.cfunc
+def header_of(p: cython.p_const_uchar) -> object:
+    """The header's fields."""
+    row: Any = new_tuple(_HEADER, 13)
+    put(row, 0, read_i64(p))
+    put(row, 1, read_i32(p + 8))
+    put(row, 2, read_i32(p + 12))
+    put(row, 3, cython.cast(cython.schar, p[16]))
+    put(row, 4, read_u32(p + 17))
+    put(row, 5, read_i16(p + 21))
+    put(row, 6, read_i32(p + 23))
+    put(row, 7, read_i64(p + 27))
+    put(row, 8, read_i64(p + 35))
+    put(row, 9, read_i64(p + 43))
+    put(row, 10, read_i16(p + 51))
+    put(row, 11, read_i32(p + 53))
+    put(row, 12, read_i32(p + 57))
+    return row
+
+
+def read_header(batch: object) -> RecordBatchHeader:
+    """The header, unchecked. Raises InvalidRecords if the bytes end inside it."""
+    view: Py_buffer
+    PyObject_GetBuffer(batch, cython.address(view), PyBUF_SIMPLE)
+    try:
+        if view.len >= HEADER_BYTES:
+            return header_of(cython.cast(cython.p_const_uchar, view.buf))
+    finally:
+        PyBuffer_Release(cython.address(view))
+    return PLAIN["read_header"](batch)
+
+
+def verify(batch: object) -> RecordBatchHeader:
+    """The header of a batch that a log may hold. Raises InvalidRecords."""
+    view: Py_buffer
+    PyObject_GetBuffer(batch, cython.address(view), PyBUF_SIMPLE)
+    try:
+        data: cython.p_const_uchar = cython.cast(cython.p_const_uchar, view.buf)
+        if may_be_stored(data, view.len) and matches(batch, data, view.len):
+            return header_of(data)
+    finally:
+        PyBuffer_Release(cython.address(view))
+    return PLAIN["verify"](batch)
+
+
+def check(
+    batch: object, *, max_bytes: cython.Py_ssize_t = MAX_BATCH_BYTES, latest_ms: int64_t = ANY_TIME
+) -> RecordBatchHeader:
+    """The header of a batch that a producer may send. Raises InvalidRecords."""
+    view: Py_buffer
+    PyObject_GetBuffer(batch, cython.address(view), PyBUF_SIMPLE)
+    try:
+        data: cython.p_const_uchar = cython.cast(cython.p_const_uchar, view.buf)
+        if (
+            view.len <= max_bytes
+            and may_be_stored(data, view.len)
+            and may_be_sent(data, latest_ms)
+            and matches(batch, data, view.len)
+        ):
+            return header_of(data)
+    finally:
+        PyBuffer_Release(cython.address(view))
+    return PLAIN["check"](batch, max_bytes=max_bytes, latest_ms=latest_ms)
+
+
+def patch(batch: object, base_offset: int64_t, leader_epoch: int32_t) -> None:
+    """Writes base offset and leader epoch into a batch that was checked."""
+    view: Py_buffer
+    PyObject_GetBuffer(batch, cython.address(view), PyBUF_SIMPLE)
+    try:
+        fits: cython.bint = not view.readonly and view.len >= HEADER_BYTES
+        if fits and view.len - LENGTH_END <= MAX_I32:
+            data: cython.p_uchar = cython.cast(cython.p_uchar, view.buf)
+            write_i32(data, cython.cast(int32_t, base_offset >> 32))
+            write_i32(data + 4, cython.cast(int32_t, base_offset & 0xFFFFFFFF))
+            write_i32(data + 8, cython.cast(int32_t, view.len - LENGTH_END))
+            write_i32(data + 12, leader_epoch)
+            return
+    finally:
+        PyBuffer_Release(cython.address(view))
+    PLAIN["patch"](batch, base_offset, leader_epoch)
