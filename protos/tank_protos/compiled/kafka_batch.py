@@ -84,9 +84,8 @@ def read_i16(p: cython.p_const_uchar) -> int16_t:
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-def write_i32(p: cython.p_uchar, value: int32_t) -> cython.void:
-    """Writes a signed integer of four bytes."""
-    raw: uint32_t = cython.cast(uint32_t, value)
+def write_u32(p: cython.p_uchar, raw: uint32_t) -> cython.void:
+    """Writes four bytes of an integer, the high ones first."""
     p[0] = raw >> 24
     p[1] = raw >> 16 & 0xFF
     p[2] = raw >> 8 & 0xFF
@@ -207,10 +206,10 @@ def patch(batch: object, base_offset: int64_t, leader_epoch: int32_t) -> None:
         fits: cython.bint = not view.readonly and view.len >= HEADER_BYTES
         if fits and view.len - LENGTH_END <= MAX_I32:
             data: cython.p_uchar = cython.cast(cython.p_uchar, view.buf)
-            write_i32(data, cython.cast(int32_t, base_offset >> 32))
-            write_i32(data + 4, cython.cast(int32_t, base_offset & 0xFFFFFFFF))
-            write_i32(data + 8, cython.cast(int32_t, view.len - LENGTH_END))
-            write_i32(data + 12, leader_epoch)
+            write_u32(data, cython.cast(uint32_t, base_offset >> 32))
+            write_u32(data + 4, cython.cast(uint32_t, base_offset))
+            write_u32(data + 8, cython.cast(uint32_t, view.len - LENGTH_END))
+            write_u32(data + 12, cython.cast(uint32_t, leader_epoch))
             return
     finally:
         PyBuffer_Release(cython.address(view))
