@@ -21,13 +21,15 @@ from tank_protos.wire.errors import InvalidBundle, WireError
 from tests.fuzz import mutate, random_bundles, random_records
 from tests.fuzz.random_bundles import exact
 
-TWINNED: Final = (bundle, arrow, cut, produce_run, record_run, records, transcode)
+TWINNED: Final = (bundle, arrow, cut, produce_run, record_run, records, record_batch, transcode)
 """Importing them puts all pairs into `kernel.PAIRS`."""
 
 ELSEWHERE: Final = frozenset(("gathered_columns",))
 """Twins that other targets try, each against a reader of its own: run those under both kernels."""
 
 _ODD_SHARE: Final = 0.2
+_COVERED_FROM: Final = 21
+"""Where the bytes begin that a record batch's checksum covers."""
 _PREFIX: Final = b"\x00\x00\x00\x00\x00\x00\x01\x04gold\x01\x00\x00"
 """From the client id to the partition: a produce's bytes before its bundle."""
 
@@ -230,6 +232,42 @@ def _record_batch(chance: Random) -> tuple[bytes, RecordBatchHeader]:
             continue
 
 
+def _header(chance: Random) -> bytes:
+    """A batch, mostly a good one with something changed, often with the checksum that it has then."""
+    data = random_records.batch(chance)
+    if chance.random() < 0.5:
+        data = mutate.payload(chance, data, data)
+    if len(data) > _COVERED_FROM and chance.random() < 0.7:
+        data = data[:17] + crc32c(data[_COVERED_FROM:]).to_bytes(4, "big") + data[_COVERED_FROM:]
+    return data
+
+
+def _verify(chance: Random) -> Call:
+    data = _header(chance)
+    return lambda verify: verify(exact(data))
+
+
+def _check(chance: Random) -> Call:
+    data = _header(chance)
+    most, latest_ms = len(data) - chance.choice((0, 0, 0, 1)), chance.choice((0, 2**40, 2**63 - 1))
+    return lambda check: check(exact(data), max_bytes=most, latest_ms=latest_ms)
+
+
+def _patch(chance: Random) -> Call:
+    data, offset, epoch = (
+        random_records.batch(chance),
+        chance.choice((0, 9, 2**62)),
+        chance.choice((-1, 0, 7)),
+    )
+
+    def call(patch: Callable[..., Any]) -> object:
+        written = bytearray(data)
+        patch(memoryview(written), offset, epoch)
+        return bytes(written)
+
+    return call
+
+
 def _produced_to_tank(chance: Random) -> Call:
     batch, header = _record_batch(chance)
     compacted, lenient = chance.random() < 0.3, chance.random() < 0.3
@@ -278,6 +316,9 @@ DRIVERS: Final[dict[str, Callable[[Random], Call]]] = {
     "placed": _placed,
     "walk": _walk,
     "read_columns": _read_columns,
+    "verify": _verify,
+    "check": _check,
+    "patch": _patch,
     "produced_to_tank": _produced_to_tank,
     "stored_to_tank": _stored_to_tank,
     "produced_to_kafka": _produced_to_kafka,

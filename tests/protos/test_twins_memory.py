@@ -74,7 +74,14 @@ def converted(batch: bytes) -> list[Call]:
     count = header.records_count
     assert records
     assert transcode
+    view, written = memoryview(batch), memoryview(bytearray(batch))
     return [
+        lambda: compiled("check")(view),
+        lambda: compiled("check")(view, max_bytes=len(batch) - 1),
+        lambda: compiled("check")(view[:-1]),
+        lambda: compiled("verify")(view),
+        lambda: compiled("verify")(view[:40]),
+        lambda: compiled("patch")(written, 2**40, 7),
         lambda: compiled("walk")(payload, count, count - 1),
         lambda: compiled("walk")(payload, count + 1, count - 1),
         lambda: compiled("read_columns")(payload, count),

@@ -153,18 +153,6 @@ def header_of(p: cython.p_const_uchar) -> object:
     return row
 
 
-def read_header(batch: object) -> RecordBatchHeader:
-    """The header, unchecked. Raises InvalidRecords if the bytes end inside it."""
-    view: Py_buffer
-    PyObject_GetBuffer(batch, cython.address(view), PyBUF_SIMPLE)
-    try:
-        if view.len >= HEADER_BYTES:
-            return header_of(cython.cast(cython.p_const_uchar, view.buf))
-    finally:
-        PyBuffer_Release(cython.address(view))
-    return PLAIN["read_header"](batch)
-
-
 def verify(batch: object) -> RecordBatchHeader:
     """The header of a batch that a log may hold. Raises InvalidRecords."""
     view: Py_buffer

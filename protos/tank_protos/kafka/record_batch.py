@@ -127,7 +127,6 @@ def batches(chunk: Buffer) -> Iterator[memoryview]:
         at = stop
 
 
-@twin("kafka_batch")
 def read_header(batch: Buffer) -> RecordBatchHeader:
     """Returns the header, unchecked. Raises InvalidRecords if the bytes end inside it."""
     if len(batch) < HEADER_BYTES:

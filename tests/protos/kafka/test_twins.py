@@ -55,7 +55,6 @@ def test_these_have_twins() -> None:
     assert set(PAIRS) == {
         "check",
         "patch",
-        "read_header",
         "verify",
         "walk",
         "read_columns",
@@ -201,7 +200,6 @@ HEADER_FIELDS = {
 
 def all_checks(batch: bytes, max_bytes: int, latest_ms: int) -> None:
     for view in (memoryview(batch), memoryview(b"?" + batch)[1:]):
-        agree("read_header", view)
         agree("verify", view)
         agree("check", view)
         agree("check", view, max_bytes=max_bytes, latest_ms=latest_ms)
