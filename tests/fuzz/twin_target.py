@@ -255,7 +255,7 @@ def _check(chance: Random) -> Call:
 
 def _patch(chance: Random) -> Call:
     data, offset, epoch = (
-        random_records.batch(chance),
+        _record_batch(chance)[0],
         chance.choice((0, 9, 2**62)),
         chance.choice((-1, 0, 7)),
     )
