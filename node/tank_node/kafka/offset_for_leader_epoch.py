@@ -44,11 +44,17 @@ def offset_for_leader_epoch(call: "KafkaCall", body: memoryview) -> None:
 
 
 def _end_of(log: PartitionLog, epoch: int) -> tuple[int, int]:
-    """The greatest epoch at or below this one, and the offset behind its last record; (-1, -1) if there is
-    none. Where the log holds records of no greater epoch, that is the log's end, committed or not."""
+    """The greatest epoch at or below this one, and the offset behind its last record. Where the log holds
+    records of no greater epoch, that is the log's end, committed or not.
+
+    Where it holds records of greater epochs alone, because those of this one are gone from its front, the
+    epoch asked for ends where the oldest known begins, as Kafka answers: after (-1, -1), which stands for no
+    answer, consumers would take what they have read for lost, and begin anew."""
+    if epoch < 0 or not log.epochs:
+        return -1, -1
     end = log.written
     for own, first in reversed(log.epochs):
         if own <= epoch:
             return own, end
         end = first - 1
-    return -1, -1
+    return epoch, end

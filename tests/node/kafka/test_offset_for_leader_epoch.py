@@ -80,8 +80,30 @@ def test_an_epoch_without_records_is_answered_by_the_one_before_and_not_by_the_p
     assert found(end(node, 4)) == found(end(node, 99)) == (0, 3, 3)
 
 
-def test_before_the_first_epoch_there_is_none(node: BenchNode) -> None:
-    assert found(end(node, 0)) == found(end(node, -1)) == (0, -1, -1)
+def test_an_epoch_that_is_older_than_all_records_ends_where_they_begin(node: BenchNode) -> None:
+    assert found(end(node, 0)) == (0, 0, 0)
+
+
+def test_an_epoch_whose_records_are_deleted_ends_where_the_others_begin(cell: BrokerCell) -> None:
+    for leader in (2, 1):
+        append(cell.nodes[3 - leader], b"v", Told(), 0)
+        cell.run()
+        cell.change(leader=leader)
+        cell.run()
+    node = cell.nodes[1]
+    log = node.partition().log
+    log.roll()
+    append(node, b"v", Told(), 0)
+    cell.run()
+    log.retain_from(3)
+    assert 1 not in dict(log.epochs)
+    assert found(end(node, 1)) == (0, 1, 1)
+
+
+def test_no_epoch_and_a_log_without_records_have_no_end(cell: BrokerCell) -> None:
+    assert found(end(cell.nodes[1], 1)) == (0, -1, -1)
+    append(cell.nodes[1], b"v", Told(), 0)
+    assert found(end(cell.nodes[1], -1)) == (0, -1, -1)
 
 
 def test_the_end_counts_records_that_are_not_committed(cell: BrokerCell) -> None:
