@@ -15,6 +15,7 @@ from tank_node.broker.forwarding import ForwardingPolicy
 from tank_node.clock import SteadyClock
 from tank_node.cluster.registration import Registration
 from tank_node.cluster.stream import ControllerStream
+from tank_node.cluster.view import KAFKA
 from tank_node.limits import Limits
 from tank_node.log.log import LogState
 from tank_node.metrics import Metrics
@@ -32,10 +33,9 @@ from tests.simulation.disks import SimulatedDisk
 from tests.simulation.flushing import SimulatedFlusher
 from tests.simulation.message_books import Key, MessageBooks, Seen
 from tests.simulation.network import End, Network, Stream
-from tests.simulation.serving import Addresses, Server, SimulatedDialer
+from tests.simulation.serving import KAFKA_PORT, PORT, Addresses, Server, SimulatedDialer
 from tests.simulation.world import MS, SECOND, Life, World
 
-PORT = 11011
 FOLDER = "/data"
 TICK_US = 25 * MS
 LINE_US = 50 * MS
@@ -111,8 +111,8 @@ class BrokerMachine:
         if life is not None:
             life.alive = False
             self.network.process_ended(life, power=power)
-        if self.server is not None and self.addresses.servers.get((self.host, PORT)) is self.server:
-            del self.addresses.servers[(self.host, PORT)]
+        if self.server is not None and self.addresses.servers.get(self.host) is self.server:
+            del self.addresses.servers[self.host]
         self.life = self.link = self.broker = self.server = None
         self._seen = {}
         self.world.say(self.name, "loses power" if power else "is gone")
@@ -207,6 +207,7 @@ class BrokerMachine:
             folder_epoch=lambda: folder.meta.broker_epoch,
             levels=self.levels,
             flush_replicated=default_flush is FlushPolicy.REPLICATED,
+            endpoints=[pb.Endpoint(name=KAFKA, host=self.host, port=KAFKA_PORT)],
         )
         controllers = [f"{node.name}:1" for node in self.cluster.nodes.values()]
         link = ControllerStream(
@@ -237,7 +238,7 @@ class BrokerMachine:
         broker.forwarding = Forwarder(broker, SimulatedDialer(server, self.addresses), self.forwarding)
         self.broker, self.server = broker, server
         broker.open()
-        self.addresses.servers[(self.host, PORT)] = server
+        self.addresses.servers[self.host] = server
         link.serve()
         world.every(TICK_US, self.life, self._tick)
         world.every(MAINTENANCE_US, self.life, server.maintain)

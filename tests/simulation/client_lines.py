@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 from tank_protos.wire.framing import FrameReader, frame
 from tank_protos.wire.message import Message
-from tests.simulation.brokers import PORT, BrokerMachine
+from tests.simulation.brokers import BrokerMachine
 from tests.simulation.network import End, Frames, Network, Stream
-from tests.simulation.serving import Addresses, Asked
+from tests.simulation.serving import PORT, Addresses, Asked
 from tests.simulation.world import MS, Life, World
 
 PING = 3
@@ -14,6 +14,8 @@ PING = 3
 
 class ClientLine:
     """One client's way to the brokers, one connection at a time."""
+
+    port = PORT
 
     def __init__(
         self,
@@ -61,12 +63,12 @@ class ClientLine:
             return
         self._connecting = True
         near = End(self.name, self.life)
-        address = self._brokers[self._target].host, PORT
+        address = self._address()
 
         def joined(stream: Stream | None) -> None:
             self._connecting = False
             if stream is None:
-                self._target = self.world.random.choice(list(self._brokers))
+                self._refused()
                 return
             self._addresses.accept(address, stream)
             self._reader = FrameReader()
@@ -75,11 +77,22 @@ class ClientLine:
 
         self._network.connect(near, lambda: self._addresses.end_at(address), joined)
 
+    def _address(self) -> tuple[str, int]:
+        """Where the next connection goes."""
+        return self._brokers[self._target].host, self.port
+
+    def _refused(self) -> None:
+        """Nobody is there: the next connection goes to another broker."""
+        self._target = self.world.random.choice(list(self._brokers))
+
     def send(self, message: Message, request_id: int, topic: str, partition: int) -> None:
         """A request; and for the books, which it is and what it is about."""
+        self._send(b"".join(frame(message.ID, message.encode())), request_id, topic, partition)
+
+    def _send(self, data: bytes, request_id: int, topic: str, partition: int) -> None:
         if self._stream is None or self._end is None:
             return
-        asked = Frames(b"".join(frame(message.ID, message.encode())))
+        asked = Frames(data)
         asked.notes = (Asked(request_id, topic, partition),)
         self._stream.send(self._end, asked)
 

@@ -7,8 +7,11 @@ behind may still know an earlier topic of the same name, and its answer says not
 from dataclasses import dataclass
 
 from tank_protos.wire.message import Message
+from tests.simulation.brokers import BrokerMachine
 from tests.simulation.client_lines import PATIENCE_US, ClientLine
 from tests.simulation.message_books import Committed, Key, MessageBooks
+from tests.simulation.network import Network
+from tests.simulation.serving import Addresses
 from tests.simulation.world import MS, World
 
 CLIENT_VERSION = 3
@@ -66,6 +69,17 @@ class Client:
                 self.line.connect()
         elif not self._waiting and (self.active or self._unsure()):
             self.ask()
+
+    def open_line(
+        self, network: Network, addresses: Addresses, brokers: dict[int, BrokerMachine]
+    ) -> ClientLine:
+        """Its way to the brokers."""
+        self.line = ClientLine(network, addresses, brokers, self.name, self.heard, self.lost)
+        return self.line
+
+    def look_elsewhere(self) -> None:
+        """This broker doesn't serve it: another one may."""
+        self.line.turn_away()
 
     def ask(self) -> None:
         """The next request. None is under way, and the connection is open."""

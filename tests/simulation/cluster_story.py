@@ -14,7 +14,6 @@ from tests.simulation import faults
 from tests.simulation.adversary import Adversary
 from tests.simulation.brokers import BrokerMachine
 from tests.simulation.changed_byte import change
-from tests.simulation.client_lines import ClientLine
 from tests.simulation.clients import PAUSES_US, Client, Target
 from tests.simulation.committed import Committed
 from tests.simulation.consumers import Consumer, FollowersConsumer, Keeper
@@ -22,6 +21,9 @@ from tests.simulation.controller_rot import spoil
 from tests.simulation.controllers import Cluster, Controller
 from tests.simulation.faults import UNDER_A_BROKER, Faults, Machine
 from tests.simulation.ingredients import Ingredient, Wanted, any_topic, ingredients
+from tests.simulation.kafka_consumers import KafkaConsumer
+from tests.simulation.kafka_deleter import KafkaDeleter
+from tests.simulation.kafka_producers import KafkaIdempotentProducer, KafkaProducer
 from tests.simulation.message_books import Key, MessageBooks
 from tests.simulation.network import Network, Weather
 from tests.simulation.orders import Orders
@@ -205,9 +207,7 @@ class ClusterStory:
             books = self.books.of(target.key)
             books.retains, books.compacts = wanted.retains, wanted.compacts
             for client in self._clients_of(wanted, target):
-                client.line = ClientLine(
-                    self.network, self.addresses, self.brokers, client.name, client.heard, client.lost
-                )
+                client.open_line(self.network, self.addresses, self.brokers)
                 clients.append(client)
                 client.act()
 
@@ -220,16 +220,40 @@ class ClusterStory:
         in_flight = world.random.choice((2, IN_FLIGHT)) if Ingredient.IN_FLIGHT in among else 1
         name = f"{wanted.name}-{wanted.topic_id}/{target.partition}"
         keyed = wanted.compacts
-        yield Producer(world, books, target, pause, f"p{name}", acks, keyed=keyed)
-        yield IdempotentProducer(
-            world, books, target, pause, f"i{name}", acks, keyed=keyed, in_flight=in_flight
-        )
+        kafka = self._kafka()
+        if kafka >= 0.5:
+            yield KafkaProducer(world, books, target, pause, f"kp{name}", keyed=keyed)
+        else:
+            yield Producer(world, books, target, pause, f"p{name}", acks, keyed=keyed)
+        kafka, pause_of_two = self._kafka(), pause
+        if kafka == 0.5:
+            pause_of_two = 2 * pause
+        if kafka < 1:
+            yield IdempotentProducer(
+                world, books, target, pause_of_two, f"i{name}", acks, keyed=keyed, in_flight=in_flight
+            )
+        if kafka > 0:
+            yield KafkaIdempotentProducer(
+                world, books, target, pause_of_two, f"ki{name}", keyed=keyed, in_flight=in_flight
+            )
+        kafka, pause_of_two = self._kafka(), pause
+        if kafka == 0.5:
+            pause_of_two = 2 * pause
         reads = FollowersConsumer if (wanted.topic_id + target.partition) % 3 == 0 else Consumer
-        yield reads(world, books, target, pause, f"r{name}")
+        if kafka < 1:
+            yield reads(world, books, target, pause_of_two, f"r{name}")
+        if kafka > 0:
+            yield KafkaConsumer(world, books, target, pause_of_two, f"kr{name}")
+        if Ingredient.DELETIONS in among and not keyed:
+            yield KafkaDeleter(world, books, target, 20 * pause, f"kd{name}")
         if Ingredient.CLIENT_NUMBERS in among:
             yield Mirror(world, books, target, pause, f"m{name}", acks, keyed=keyed)
         if Ingredient.POSITIONS in among and target.partition == 0:
             yield Keeper(world, books, target, pause, f"g{name}")
+
+    def _kafka(self) -> float:
+        """How much of what happens to a partition comes by Kafka's protocol: nothing, half of it, or all."""
+        return self.world.random.choice((0, 0.5, 1)) if Ingredient.KAFKA in self.among else 0
 
     def empty(self, machine: Machine) -> bool:
         """Whether the disk was emptied: only where somebody else surely has everything."""
@@ -418,7 +442,7 @@ class ClusterStory:
         done = world.run_until(world.now + HEALS_WITHIN_US // 2, lambda: not self._complaint())
         if not done:
             # What a leader wrote last and had not committed stays at followers until its successor writes.
-            last = [client for client in self._all_clients() if type(client) is Producer]
+            last = [client for client in self._all_clients() if type(client) in (Producer, KafkaProducer)]
             for active in (True, False):
                 for client in last:
                     client.active = active

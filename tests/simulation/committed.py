@@ -3,9 +3,8 @@
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 
-from tank_protos import bundle
 from tests.simulation.changed_byte import ChangedByte
-from tests.simulation.stored_batches import Batch
+from tests.simulation.stored_batches import Batch, messages
 from tests.simulation.world import must
 
 Key = tuple[int, int]
@@ -51,6 +50,8 @@ class Committed:
     """Old messages go, by the topic's settings."""
     retained: int = 0
     """And no later ones than up to here: no leader's retention has gone further."""
+    deleted: int = 0
+    """The greatest number that a client asked to delete up to, without it: a log may begin there."""
     positions: dict[str, int] = field(default_factory=dict)
     """By group: the position whose keeping was acknowledged last."""
 
@@ -72,6 +73,11 @@ class Committed:
     """For the replica that was chosen to lead: what it has when it does is what counts from there on."""
     before: dict[bytes, set[int]] = field(default_factory=dict)
     """Messages that were committed before a lossy election, and where: there they may be, or not."""
+
+    @property
+    def is_trimmed(self) -> bool:
+        """Old messages go, by the topic's settings or because a client asks for it."""
+        return self.retains or self.deleted > 0
 
     @property
     def end(self) -> int:
@@ -99,18 +105,25 @@ class Committed:
         self.firsts.append(batch.first)
         self.batches.append(batch)
         self.epochs.append(max(epoch, self.epochs[-1] if self.epochs else 0))
-        number, before = batch.first, len(self.numbers)
-        for one in bundle.bundles(batch.data):
-            for message in bundle.decode(one, number):
-                value = bytes(message.value)
-                must(value not in self.refused, "%s was refused, and is committed in %s", value, self.key)
-                self.payloads.setdefault(value, []).append(message.sequence_number)
-                self.numbers.append(message.sequence_number)
-                if self.compacts:
-                    key = bytes(message.key or b"")
-                    self.keys[message.sequence_number] = key
-                    self.newest[key] = message.sequence_number
+        before = len(self.numbers)
+        for number, key, value in messages(batch.content, batch.data):
+            must(value not in self.refused, "%s was refused, and is committed in %s", value, self.key)
+            self.payloads.setdefault(value, []).append(number)
+            self.numbers.append(number)
+            if self.compacts:
+                self.keys[number] = key
+                self.newest[key] = number
         return len(self.numbers) - before
+
+    def epoch_of(self, number: int) -> int:
+        """The leader epoch in which the committed batch with this number was written; 0: there is none."""
+        at = bisect_right(self.firsts, number) - 1
+        return self.batches[at].content.leader_epoch if at >= 0 and number <= self.batches[at].last else 0
+
+    def delete(self, number: int) -> None:
+        """A client asks to delete all messages before this one."""
+        self.deleted = max(self.deleted, number)
+        self.retained = max(self.retained, number)
 
     def next_from(self, number: int) -> int:
         """The first committed message from this number on; 0: none."""
@@ -142,4 +155,4 @@ class Committed:
         self.firsts, self.batches, self.epochs, self.numbers = [], [], [], []
         self.payloads, self.acknowledged, self.shown = {}, {}, {}
         self.keys, self.newest = {}, {}
-        self.start, self.unsynced_through, self.retained, self.marked = 1, 0, 0, 0
+        self.start, self.unsynced_through, self.retained, self.marked = 1, 0, self.deleted, 0

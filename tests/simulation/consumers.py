@@ -91,7 +91,7 @@ class Consumer(Client):
             return self.next < first_available and not books.must_be_there(self.next, first_available - 1)
         following = books.next_from(self.next)
         # A leader of before a lossy election isn't judged: nobody knows what its retention took.
-        taken = books.retains and (first_available <= books.retained or epoch < books.lossy_epoch)
+        taken = first_available <= books.retained or (books.is_trimmed and epoch < books.lossy_epoch)
         return self.next < first_available and (taken or not following or following >= first_available)
 
     def _take_data(self, entry: FetchedPartition, chunks: bytes) -> None:
@@ -105,7 +105,7 @@ class Consumer(Client):
             for message in bundle.decode(one, number):
                 number = message.sequence_number + 1
                 if message.sequence_number >= self.next:
-                    self._read(message)
+                    self._read(message.sequence_number, bytes(message.key or b""), bytes(message.value))
 
     def _is_committed(self, entry: FetchedPartition, chunks: bytes) -> bool:
         """Whether all that is shown can be decoded, counts (or did before a lossy election), and leaves out
@@ -127,8 +127,7 @@ class Consumer(Client):
             return False
         return True
 
-    def _read(self, message: bundle.Message) -> None:
-        number, value = message.sequence_number, bytes(message.value)
+    def _read(self, number: int, key: bytes, value: bytes) -> None:
         books = self.partition_books
         if self.books.read(self.target.key, number, value):
             expected = books.next_from(self.next)
@@ -140,7 +139,7 @@ class Consumer(Client):
                 number,
                 expected,
             )
-        elif not (books.compacts and books.had_newer(message.key, value, number)):
+        elif not (books.compacts and books.had_newer(key, value, number)):
             self._strayed = True
         # Else the replica that a lossy election chose had compacted it away, and this one keeps it.
         self.next = number + 1

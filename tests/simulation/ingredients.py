@@ -25,6 +25,8 @@ class Ingredient(Enum):
     LASTING_FULL_DISK = 0.25, "the disk of the controllers' leader is full, and stays so"
 
     DEFAULT_FLUSH = 0.3, "brokers' default is flush=replicated, of some or all, and of topics that don't say"
+    KAFKA = 0.4, "clients of Kafka's protocol, of all ages, beside TANK's or instead; topics of both formats"
+    DELETIONS = 0.1, "a client of Kafka's protocol deletes the oldest messages"
     PIECES = 0.4, "frames arrive in pieces, or several at once"
     OVERLAP = 0.4, "an fsync covers what was written before it was asked for, and no more"
 
@@ -82,4 +84,6 @@ def any_topic(world: World, number: int, among: frozenset[Ingredient]) -> Wanted
         settings["log.segment.bytes"] = str(chance.choice((300, 600)))
     if Ingredient.UNCLEAN in among and chance.random() < 0.5:
         settings["unclean.leader.election"] = "true"
+    if Ingredient.KAFKA in among and chance.random() < 0.6:
+        settings["log.format"] = "kafka"
     return Wanted(f"t{number}", chance.choice((1, 2)), factor, settings)

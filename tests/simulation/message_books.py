@@ -17,9 +17,8 @@ from tank_node.log.log import LogState, PartitionLog
 from tank_node.partition.partition import Partition
 from tank_node.replication.role import Role
 from tank_node.segment.record import Record, matches
-from tank_protos import bundle
 from tests.simulation.committed import Committed, Key
-from tests.simulation.stored_batches import Batch, is_whole, same, stored
+from tests.simulation.stored_batches import Batch, is_whole, messages, same, stored
 from tests.simulation.world import Violation, World, must
 
 __all__ = ["Committed", "Key", "MessageBooks", "Seen"]
@@ -265,14 +264,15 @@ class MessageBooks:
                     batch.first,
                 )
         unknown = tuple(
-            first for first, (_, data) in found.items() if not self._was_superseded(books, first, data)
+            first for first, stored_as in found.items() if not self._was_superseded(books, *stored_as)
         )
         must(not unknown, "%s %s %s with batches at %s that were never committed", who, does, key, unknown)
 
-    def _was_superseded(self, books: Committed, first: int, data: bytes) -> bool:
+    def _was_superseded(self, books: Committed, record: Record, data: bytes) -> bool:
         """Whether the replica that a lossy election chose may have compacted this batch away before."""
-        messages = (m for one in bundle.bundles(data) for m in bundle.decode(one, first))
-        return books.compacts and all(books.had_newer(m.key, m.value, m.sequence_number) for m in messages)
+        return books.compacts and all(
+            books.had_newer(key, value, number) for number, key, value in messages(record, data)
+        )
 
     def _is_superseded(self, books: Committed, batch: Batch) -> bool:
         """Whether compaction may take all of a batch."""
@@ -284,13 +284,12 @@ class MessageBooks:
             batch.first, batch.last, batch.content.leader_epoch
         ):  # fmt: skip
             return False
-        messages = [m for one in bundle.bundles(data) for m in bundle.decode(one, record.first)]
+        found = list(messages(record, data))
         known = all(
-            m.sequence_number in books.payloads.get(bytes(m.value), ())
-            or books.had_newer(m.key, m.value, m.sequence_number)
-            for m in messages
+            number in books.payloads.get(value, ()) or books.had_newer(key, value, number)
+            for number, key, value in found
         )
-        kept = {m.sequence_number for m in messages}
+        kept = {message.number for message in found}
         return known and kept.issuperset(books.must_be_there(batch.first, batch.last))
 
     # --- clients ---

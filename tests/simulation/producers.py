@@ -188,10 +188,12 @@ class IdempotentProducer(Producer):
             self._begin_anew()
         if not self.line.is_open:
             self.line.connect()
+        elif not self._knows_leader():
+            return
         elif not self._producer_id:
             if not self._asks_for_id:
                 self._asks_for_id = self._number()
-                self.send(InitProducerRequest(0, self._asks_for_id, "", 0), self._asks_for_id)
+                self._ask_for_id()
         else:
             for sent in self.unknown:
                 if not sent.request:
@@ -203,6 +205,13 @@ class IdempotentProducer(Producer):
                 self.unknown.append(sent)
                 self._send(sent)
 
+    def _knows_leader(self) -> bool:
+        """Whether it may ask this broker, which is any where TANK's protocol is spoken."""
+        return True
+
+    def _ask_for_id(self) -> None:
+        self.send(InitProducerRequest(0, self._asks_for_id, "", 0), self._asks_for_id)
+
     def _number(self) -> int:
         self._request += 1
         number = self._request
@@ -212,6 +221,9 @@ class IdempotentProducer(Producer):
     def _send(self, sent: Sent) -> None:
         sent.tries += 1
         sent.request = self._number()
+        self._produce(sent)
+
+    def _produce(self, sent: Sent) -> None:
         batch = memoryview(bundle.as_batch(self._bundle(sent.values, 1)))
         entry = IdempotentPartition(self.target.partition, sent.sequence, len(self.unknown), batch)
         topic = IdempotentTopic(self.target.topic, [entry])
@@ -245,48 +257,55 @@ class IdempotentProducer(Producer):
             return
         if message_id == InitProducerResponse.ID:
             made = InitProducerResponse.decode(payload)
-            self._asks_for_id = 0
-            if made.error == ErrorCode.NONE:
-                self._producer_id, self._epoch = made.producer_id, made.producer_epoch
-            else:
-                self.line.turn_away()
+            self._take_id(made.error, made.producer_id, made.producer_epoch)
             return
         assert message_id == IdempotentProduceResponse.ID
         answer = IdempotentProduceResponse.decode(payload)
-        sent = next((one for one in self.unknown if one.request == answer.request_id), None)
+        result = answer.topics[0].partitions[0]
+        self._take_result(answer.request_id, result.error, result.first)
+
+    def _take_id(self, error: int, producer_id: int, epoch: int) -> None:
+        self._asks_for_id = 0
+        if error == ErrorCode.NONE:
+            self._producer_id, self._epoch = producer_id, epoch
+        else:
+            self.look_elsewhere()
+
+    def _take_result(self, request: int, error: int, first: int) -> None:
+        """What became of a batch. first: where it is stored; 0: it is, and nobody knows where."""
+        sent = next((one for one in self.unknown if one.request == request), None)
         if sent is None:
             return
         if self.partition_books.generation != self.generation:
             self._begin_anew()
             return
-        used, epoch = self.line.used(answer.request_id)
-        result = answer.topics[0].partitions[0]
+        used, epoch = self.line.used(request)
         if used not in (0, self.target.topic_id):  # it knows an earlier topic of that name
-            if result.error == ErrorCode.NONE:
-                self._acknowledged(sent, (used, self.target.partition), result.first)
+            if error == ErrorCode.NONE:
+                self._acknowledged(sent, (used, self.target.partition), first)
             self._begin_anew()
-        elif result.error == ErrorCode.NONE:
-            self._stored(sent, result.first)
+        elif error == ErrorCode.NONE:
+            self._stored(sent, first)
             if epoch < self.partition_books.lossy_epoch:  # by a leader of before: its successor lacks it
                 self._begin_anew()
         else:
-            self._judge_refusal(sent, result.error, epoch)
+            self._judge_refusal(sent, error, epoch)
 
     def _judge_refusal(self, sent: Sent, error: int, epoch: int) -> None:
         self.world.counts[f"idempotent produces refused: {error:#x}"] += 1
         forgotten = error in (ErrorCode.OUT_OF_ORDER_SEQUENCE, ErrorCode.UNKNOWN_PRODUCER)
         if forgotten and sent is not self.unknown[0]:
-            self.line.turn_away()  # one before it was refused: they go again together
+            self.look_elsewhere()  # one before it was refused: they go again together
             return
         if forgotten and self.partition_books.elections > self._elections:
             self._begin_anew()  # it was never acknowledged: it may be lost, and a later one be there
             return
         if forgotten and 0 < epoch < max(self.partition_books.leaders, default=0):
             self.world.counts["idempotent produces refused by a leader of before"] += 1
-            self.line.turn_away()  # it has not heard that it was replaced, nor of what came since
+            self.look_elsewhere()  # it has not heard that it was replaced, nor of what came since
             return
         must(not forgotten, "%s's memory was lost: its batch is refused with %s", self.name, error)
-        self.line.turn_away()
+        self.look_elsewhere()
 
     def _acknowledged(self, sent: Sent, key: Key, first: int) -> None:
         for at, value in enumerate(sent.values):

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 
 from tank_node.log.log import LogState, PartitionLog
 from tank_node.partition.partition import Partition
-from tank_protos import bundle
 from tests.simulation.disks import SimulatedDisk
-from tests.simulation.stored_batches import same, stored
+from tests.simulation.stored_batches import messages, same, stored
 from tests.simulation.world import World
 
 
@@ -46,11 +45,8 @@ def newest_of_keys(log: PartitionLog, start: int) -> dict[bytes, tuple[int, byte
     """By key: the newest message's number and value."""
     newest: dict[bytes, tuple[int, bytes]] = {}
     for record, data in stored(log, start - 1, 2**63):
-        number = record.first
-        for one in bundle.bundles(data):
-            for message in bundle.decode(one, number):
-                number = message.sequence_number + 1
-                newest[bytes(message.key or b"")] = message.sequence_number, bytes(message.value)
+        for number, key, value in messages(record, data):
+            newest[key] = number, value
     return newest
 
 

@@ -9,12 +9,19 @@ from functools import partial
 from tank_node.broker.broker import Broker
 from tank_node.broker.maintenance import Maintenance
 from tank_node.dialer import Dialer
+from tank_node.kafka.dispatch import open_session as open_kafka
+from tank_node.kafka.settings import KafkaSettings
 from tank_node.segment.segment import FileRange
 from tank_node.session import Session
 from tank_node.tank.dispatch import open_session
 from tank_protos.wire.errors import WireError
 from tests.simulation.network import End, Frames, Network, Stream
 from tests.simulation.world import Life, World
+
+PORT = 11011
+KAFKA_PORT = 9092
+_KAFKA = KafkaSettings(auto_create=False)
+"""A client of old that asks for a topic while it is made again would make one without its settings."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -60,9 +67,10 @@ class Server:
 
     # --- connections ---
 
-    def accept(self, stream: Stream, end: End) -> None:
-        """Somebody has connected."""
-        line = self._add(open_session(self.broker))
+    def accept(self, stream: Stream, end: End, port: int) -> None:
+        """Somebody has connected to this port."""
+        is_kafka = port == KAFKA_PORT
+        line = self._add(open_kafka(self.broker, settings=_KAFKA) if is_kafka else open_session(self.broker))
         self.join(line, stream, end)
         line.session.opened()
 
@@ -236,20 +244,22 @@ class Addresses:
     """Who is reached at a host and port: the process that listens there now."""
 
     def __init__(self) -> None:
-        self.servers: dict[tuple[str, int], Server] = {}
+        self.servers: dict[str, Server] = {}
+        """By host: it listens on both ports."""
 
     def end_at(self, address: tuple[str, int]) -> End | None:
         """The far end of a new connection; None: nobody listens."""
-        server = self.servers.get(address)
+        server = self.servers.get(address[0])
         if server is None or not server.life.alive:
             return None
         return End(server.machine, server.life)
 
     def accept(self, address: tuple[str, int], stream: Stream) -> None:
         """The process there hears of the connection; if it is frozen, when it goes on."""
-        server = self.servers[address]
+        host, port = address
+        server = self.servers[host]
         stream.carries_bytes = True
-        server.world.after(0, server.life, lambda: server.accept(stream, stream.far))
+        server.world.after(0, server.life, lambda: server.accept(stream, stream.far, port))
 
 
 class SimulatedDialer(Dialer):

@@ -3,10 +3,14 @@
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tank_node.log.log import LogState, PartitionLog
-from tank_node.segment.record import BREAK, REWRITTEN, Record, matches
+from tank_node.segment.record import BREAK, FORMAT_KAFKA, REWRITTEN, Record, matches
 from tank_node.segment.segment import Segment
+from tank_protos import bundle
+from tank_protos.kafka import record_batch, records
+from tank_protos.kafka.records import placed_deltas
 
 
 @dataclass(slots=True, frozen=True)
@@ -34,6 +38,36 @@ def same(record: Record, data: bytes, other: Record, others: bytes) -> bool:
 
 def _without_marks(record: Record) -> Record:
     return record._replace(position=0, crc=0, flags=record.flags & ~(REWRITTEN | BREAK))
+
+
+class Message(NamedTuple):
+    """A message of a batch, whatever the batch's format."""
+
+    number: int
+    key: bytes
+    """Empty where it has none."""
+    value: bytes
+
+
+def messages(record: Record, data: bytes) -> Iterator[Message]:
+    """The messages of a batch. Its record says which of the two formats it has."""
+    if record.format == FORMAT_KAFKA:
+        yield from kafka_messages(memoryview(data))
+        return
+    number = record.first
+    for one in bundle.bundles(data):
+        for message in bundle.decode(one, number):
+            number = message.sequence_number + 1
+            yield Message(message.sequence_number, bytes(message.key or b""), bytes(message.value))
+
+
+def kafka_messages(batch: memoryview) -> Iterator[Message]:
+    """The messages of a record batch, by our numbers. Raises InvalidRecords."""
+    header = record_batch.verify(batch)
+    columns = records.read_columns(record_batch.payload_of(batch, header), header.records_count)
+    deltas = placed_deltas(columns.offset_deltas, header.last_offset_delta)
+    for delta, key, value in zip(deltas, columns.keys, columns.values, strict=True):
+        yield Message(header.base_offset + delta + 1, key or b"", value or b"")
 
 
 def stored(log: PartitionLog, after: int, through: int) -> Iterator[tuple[Record, bytes]]:

@@ -33,13 +33,13 @@ def connected() -> tuple[World, Session, Session]:
     ]
     accepted = Session()
 
-    def accept(stream: Stream, end: End) -> None:
+    def accept(stream: Stream, end: End, port: int) -> None:
         line = servers[1].dial(Session())
         servers[1].join(line, stream, end)
         line.session.become(accepted)
 
     servers[1].accept = accept  # type: ignore[method-assign]
-    addresses.servers["b2", 1] = servers[1]
+    addresses.servers["b2"] = servers[1]
     dialed = Session()
     SimulatedDialer(servers[0], addresses).dial("b2", 1, dialed)
     world.run_until(world.now + SECOND)

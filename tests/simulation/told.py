@@ -19,7 +19,6 @@ from tank_node.tank.errors import error_code
 from tank_protos import bundle
 from tank_protos.generated import control_pb2 as pb
 from tests.simulation.brokers import BrokerMachine
-from tests.simulation.client_lines import ClientLine
 from tests.simulation.clients import Client, Target
 from tests.simulation.cluster_story import ClusterStory
 from tests.simulation.consumers import MOST_BYTES, Consumer
@@ -275,10 +274,7 @@ class ToldStory(ClusterStory):
 
     def send_in(self, client: Client, machine: BrokerMachine) -> None:
         """It begins there."""
-        client.line = ClientLine(
-            self.network, self.addresses, self.brokers, client.name, client.heard, client.lost
-        )
-        client.line.turn_to(machine.broker_id)
+        client.open_line(self.network, self.addresses, self.brokers).turn_to(machine.broker_id)
         client.act()
 
     def when_proposed(

@@ -8,6 +8,7 @@ from tests.simulation import (
     told_brokers,
     told_clocks,
     told_controllers,
+    told_kafka,
     told_levels,
     told_members,
     told_peers,
@@ -28,6 +29,7 @@ _ROOMS = (
     told_levels,
     told_members,
     told_volumes,
+    told_kafka,
 )
 STORIES: dict[str, Callable[[], None]] = {story.__name__: story for room in _ROOMS for story in room.STORIES}
 
