@@ -34,6 +34,8 @@ class Target:
 class Client:
     """One of them. It has one request under way."""
 
+    shows_health = 3
+    """So many answers after the last fault show that the cluster serves it again."""
     version = CLIENT_VERSION
     """That it says it has, where a request says one."""
 

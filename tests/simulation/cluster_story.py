@@ -14,20 +14,19 @@ from tests.simulation import faults
 from tests.simulation.adversary import Adversary
 from tests.simulation.brokers import BrokerMachine
 from tests.simulation.changed_byte import change
-from tests.simulation.clients import PAUSES_US, Client, Target
+from tests.simulation.client_mix import clients_of
+from tests.simulation.clients import Client, Target
 from tests.simulation.committed import Committed
-from tests.simulation.consumers import Consumer, FollowersConsumer, Keeper
+from tests.simulation.consumers import Consumer
 from tests.simulation.controller_rot import spoil
 from tests.simulation.controllers import Cluster, Controller
 from tests.simulation.faults import UNDER_A_BROKER, Faults, Machine
 from tests.simulation.ingredients import Ingredient, Wanted, any_topic, ingredients
-from tests.simulation.kafka_consumers import KafkaConsumer
-from tests.simulation.kafka_deleter import KafkaDeleter
-from tests.simulation.kafka_producers import KafkaIdempotentProducer, KafkaProducer
+from tests.simulation.kafka_producers import KafkaProducer
 from tests.simulation.message_books import Key, MessageBooks
 from tests.simulation.network import Network, Weather
 from tests.simulation.orders import Orders
-from tests.simulation.producers import IN_FLIGHT, IdempotentProducer, Mirror, Producer
+from tests.simulation.producers import Producer
 from tests.simulation.replicas import damage, differences
 from tests.simulation.serving import Addresses
 from tests.simulation.stored_batches import is_whole
@@ -212,48 +211,8 @@ class ClusterStory:
                 client.act()
 
     def _clients_of(self, wanted: Wanted, target: Target) -> Iterator[Client]:
-        world, books, among = self.world, self.books, self.among
-        pause = world.random.choice(PAUSES_US) * sum(each.partitions for each in self._wanted)
-        acks = 0
-        if Ingredient.REQUIRED_ACKS in among:
-            acks = world.random.choice((0, wanted.replication_factor - 1, 255))
-        in_flight = world.random.choice((2, IN_FLIGHT)) if Ingredient.IN_FLIGHT in among else 1
-        name = f"{wanted.name}-{wanted.topic_id}/{target.partition}"
-        keyed = wanted.compacts
-        kafka = self._kafka()
-        if kafka >= 0.5:
-            yield KafkaProducer(world, books, target, pause, f"kp{name}", keyed=keyed)
-        else:
-            yield Producer(world, books, target, pause, f"p{name}", acks, keyed=keyed)
-        kafka, pause_of_two = self._kafka(), pause
-        if kafka == 0.5:
-            pause_of_two = 2 * pause
-        if kafka < 1:
-            yield IdempotentProducer(
-                world, books, target, pause_of_two, f"i{name}", acks, keyed=keyed, in_flight=in_flight
-            )
-        if kafka > 0:
-            yield KafkaIdempotentProducer(
-                world, books, target, pause_of_two, f"ki{name}", keyed=keyed, in_flight=in_flight
-            )
-        kafka, pause_of_two = self._kafka(), pause
-        if kafka == 0.5:
-            pause_of_two = 2 * pause
-        reads = FollowersConsumer if (wanted.topic_id + target.partition) % 3 == 0 else Consumer
-        if kafka < 1:
-            yield reads(world, books, target, pause_of_two, f"r{name}")
-        if kafka > 0:
-            yield KafkaConsumer(world, books, target, pause_of_two, f"kr{name}")
-        if Ingredient.DELETIONS in among and not keyed:
-            yield KafkaDeleter(world, books, target, 20 * pause, f"kd{name}")
-        if Ingredient.CLIENT_NUMBERS in among:
-            yield Mirror(world, books, target, pause, f"m{name}", acks, keyed=keyed)
-        if Ingredient.POSITIONS in among and target.partition == 0:
-            yield Keeper(world, books, target, pause, f"g{name}")
-
-    def _kafka(self) -> float:
-        """How much of what happens to a partition comes by Kafka's protocol: nothing, half of it, or all."""
-        return self.world.random.choice((0, 0.5, 1)) if Ingredient.KAFKA in self.among else 0
+        partitions = sum(each.partitions for each in self._wanted)
+        return clients_of(self.world, self.books, self.among, wanted, target, partitions)
 
     def empty(self, machine: Machine) -> bool:
         """Whether the disk was emptied: only where somebody else surely has everything."""
@@ -429,7 +388,7 @@ class ClusterStory:
         answered = {client: client.answered for client in self._all_clients()}
 
         def serves() -> bool:
-            fresh = all(client.answered > answered.get(client, 0) + 2 for client in self._all_clients())
+            fresh = all(self._is_served(client, answered) for client in self._all_clients())
             return fresh and all(wanted.topic_id for wanted in self._wanted)
 
         done = world.run_until(world.now + HEALS_WITHIN_US, serves)
@@ -474,11 +433,14 @@ class ClusterStory:
                     assert replica is not None
                     self.books.check_rest(machine.name, replica)
 
+    def _is_served(self, client: Client, answered: dict[Client, int]) -> bool:
+        return client.answered >= answered.get(client, 0) + client.shows_health
+
     def _who_waits(self, answered: dict[Client, int]) -> str:
         waiting = [
             f"{client.name} at {client.target.key}"
             for client in self._all_clients()
-            if client.answered <= answered.get(client, 0) + 2
+            if not self._is_served(client, answered)
         ]
         state = self._state()
         shown = "no leading controller"

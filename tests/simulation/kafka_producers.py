@@ -31,6 +31,8 @@ _COUNTED = 2
 _COUNTED_BELOW = 3
 _IDS_SINCE = 13
 _TRANSACTION_TIMEOUT_MS = 60_000
+LONG_AGO_MS = 1
+"""A time that every topic takes, whatever its leader's clock says."""
 CODECS = (KafkaCodec.NONE, KafkaCodec.NONE, KafkaCodec.NONE, KafkaCodec.GZIP, KafkaCodec.SNAPPY)
 
 NOT_STORED = frozenset(
@@ -135,6 +137,8 @@ class KafkaProducer(_KafkaProduces, Producer):
         super().__init__(world, books, target, pause_us, name, required_acks, keyed=keyed)
         self.age = age or any_age(world)
         self._acks = ALL
+        self._says_times = True
+        """It says when it sends; until a leader, whose clock is wrong, finds that too late."""
         if self.age.produce < _COUNTED_BELOW:
             self._acks = world.random.choice((ALL, _COUNTED))
         if self.age.produce >= _COUNTED_BELOW:
@@ -145,7 +149,10 @@ class KafkaProducer(_KafkaProduces, Producer):
             self._ask_for_leader(number)
             return
         self._sent = self._values()
-        self._send_batch(number, self._sent, self._keys(self._sent), self.world.now_ms(), acks=self._acks)
+        self._send_batch(number, self._sent, self._keys(self._sent), self._time_ms(), acks=self._acks)
+
+    def _time_ms(self) -> int:
+        return self.world.now_ms() if self._says_times else LONG_AGO_MS
 
     def _take(self, message_id: int, payload: memoryview, key: Key, epoch: int) -> None:
         if self._is_of_leader(message_id, payload):
@@ -160,6 +167,8 @@ class KafkaProducer(_KafkaProduces, Producer):
             return
         if error in NOT_STORED:
             self.books.refused(key, self._sent)
+        if error is KafkaError.INVALID_TIMESTAMP:
+            self._says_times = False
         if error is not KafkaError.NOT_ENOUGH_REPLICAS:
             self.look_elsewhere()
 
@@ -200,7 +209,7 @@ class KafkaIdempotentProducer(_KafkaProduces, IdempotentProducer):
 
     def _produce(self, sent: Sent) -> None:
         fields = ProducerFields(self._producer_id, self._epoch, sent.sequence)
-        self._send_batch(sent.request, sent.values, self._keys(sent.values), 1, fields)
+        self._send_batch(sent.request, sent.values, self._keys(sent.values), LONG_AGO_MS, fields)
 
     def heard(self, message_id: int, payload: memoryview) -> None:
         if self.retired or self._is_of_leader(message_id, payload):

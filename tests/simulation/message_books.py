@@ -246,7 +246,9 @@ class MessageBooks:
             record, data = found.pop(batch.first, (None, b""))
             if record is None:
                 must(
-                    batch.first < books.retained or self._is_superseded(books, batch),
+                    batch.first < books.retained
+                    or self._is_superseded(books, batch)
+                    or self._will_be_superseded(books, batch, log, through),
                     "%s %s %s without the committed batch at %s (its log ends at %s)",
                     who,
                     does,
@@ -277,6 +279,20 @@ class MessageBooks:
     def _is_superseded(self, books: Committed, batch: Batch) -> bool:
         """Whether compaction may take all of a batch."""
         return books.compacts and not books.must_be_there(batch.first, batch.last)
+
+    def _will_be_superseded(self, books: Committed, batch: Batch, log: PartitionLog, through: int) -> bool:
+        """Whether this replica has compacted a batch away because of messages that it holds, which were
+        committed before a lossy election and whose committing again is still to come."""
+        if not books.compacts or not books.before:
+            return False
+        later = {
+            key
+            for record, data in stored(log, through, log.written)
+            for number, key, value in messages(record, data)
+            if number in books.before.get(value, ())
+        }
+        must_be_there = books.must_be_there(batch.first, batch.last)
+        return all(books.keys[number] in later for number in must_be_there)
 
     def _is_compacted(self, books: Committed, batch: Batch, record: Record, data: bytes) -> bool:
         """Whether this is what compaction may leave of a batch."""
