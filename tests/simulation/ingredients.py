@@ -25,7 +25,7 @@ class Ingredient(Enum):
     LASTING_FULL_DISK = 0.25, "the disk of the controllers' leader is full, and stays so"
 
     DEFAULT_FLUSH = 0.3, "brokers' default is flush=replicated, of some or all, and of topics that don't say"
-    KAFKA = 0.35, "clients of Kafka's protocol, of all ages, beside TANK's or instead; topics of both formats"
+    KAFKA = 0.3, "clients of Kafka's protocol, of all ages, beside TANK's or instead; topics of both formats"
     DELETIONS = 0.1, "a client of Kafka's protocol deletes the oldest messages"
     PIECES = 0.4, "frames arrive in pieces, or several at once"
     OVERLAP = 0.4, "an fsync covers what was written before it was asked for, and no more"
