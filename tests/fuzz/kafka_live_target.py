@@ -114,7 +114,8 @@ class KafkaLiveBroker(LiveBroker):
                 stored = "kafka" if name in ("gold", WITNESS) else "tank"
                 create_topic(client, name, 4, log_format=stored)
             known = client.ask(MetadataRequest(None), MetadataResponse, 12).topics
-            self._ids = {topic.name or "": topic.topic_id for topic in known}
+            # Those of the honest clients' topics would let a stranger delete them.
+            self._ids = {topic.name or "": topic.topic_id for topic in known if topic.name in TOPICS}
         super().create_topics()
 
     def round(self, chance: Random) -> None:
