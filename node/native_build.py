@@ -74,6 +74,7 @@ MODULES = (
         "tank.idempotent",
         "tank.produce",
         "tank.produce_templates",
+        "tank.record_batches",
     ),
     "tank.run_acks",
     "tank.session",

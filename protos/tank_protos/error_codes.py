@@ -23,6 +23,7 @@ class ConsumeFlag(IntEnum):
 
     DATA = 0x00
     OUT_OF_BOUNDS = 0x01
+    RECORD_BATCHES = 0xFA
     NOT_OPENED = 0xFB
     OTHER_LEADER = 0xFC
     NO_LEADER = 0xFD
@@ -87,6 +88,7 @@ class ErrorCode(IntEnum):
     INELIGIBLE_REPLICA = 0x24
     LIMIT_REACHED = 0x25
     TOO_MANY_PRODUCERS = 0x26
+    OTHER_FORMAT = 0x27
     OTHER_LEADER = 0xFC
     NO_LEADER = 0xFD
     READ_ONLY = 0xFE

@@ -277,7 +277,7 @@ def test_every_seed_is_valid(name: str) -> None:
         assert b"".join(_codec(name).decode(payload, version).encode(version)) == payload
 
 
-COUNTED = {"tank.IdempotentProduceRequest": "Partitions"}
+COUNTED = {"tank.IdempotentProduceRequest": "Partitions", "tank.ProduceRecordBatchesRequest": "Partitions"}
 """The messages with a list that is counted, and its name."""
 
 

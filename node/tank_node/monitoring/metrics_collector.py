@@ -20,6 +20,7 @@ MESSAGE_NAMES = {
     69: "create_topics",
     70: "alter_topic", 71: "delete_topic", 72: "commit_positions", 73: "fetch_positions", 74: "list_groups",
     75: "await_ends", 76: "describe_broker", 77: "describe_cluster", 78: "reserve_producer_ids",
+    79: "produce_record_batches",
 }  # fmt: skip
 
 MOST_TOPICS = 1000

@@ -34,3 +34,5 @@ class Refusal(IntEnum):
     TOO_MANY_PRODUCERS = 15
     FORGOTTEN_PRODUCER = 16
     """As UNKNOWN_PRODUCER, but the producer may have stored batches that are not remembered."""
+    OTHER_FORMAT = 17
+    """The topic stores batches of another format, and the client asked that they not be converted."""

@@ -7,7 +7,7 @@ broker, and no leaders.
 - `dispatch`: which handler takes which message; makes sessions
 - `produce`, `produce_templates`, `forwarded_produce`, `acks`, `run_acks`: Produce (1, 5)
 - `fetch`, `fetch_fast`, `fetch_templates`, `forwarded_fetch`: Consume (2)
-- `idempotent`: produce with a producer's id and sequence (66)
+- `idempotent`, `record_batches`: produce by a producer's id and sequence: bundles (66), record batches (79)
 - `converted_produce`, `converted_chunks`, `converted_chunk`: both for topics of Kafka's format
 - `ends`: the ends of partitions, and their first messages from a time on (67, 75)
 - `topics`: the other messages of TANK's own clients, about topics and brokers (6 to 12)

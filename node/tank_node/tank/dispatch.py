@@ -17,6 +17,7 @@ from tank_node.tank import (
     idempotent,
     metadata,
     produce,
+    record_batches,
     topics,
 )
 from tank_node.tank.fetch_fast import fetch_again
@@ -79,5 +80,6 @@ APIS: Final[dict[int, Api]] = {
     76: Api(describe_broker.describe_broker, Operation.DESCRIBE, Resource.CLUSTER),
     77: Api(describe_cluster.describe_cluster, Operation.DESCRIBE, Resource.CLUSTER),
     78: Api(metadata.reserve_producer_ids, Operation.WRITE, Resource.PRODUCER),
+    79: Api(record_batches.produce_record_batches, Operation.WRITE, Resource.TOPIC, carries_bundles=True),
 }
 """By message id."""

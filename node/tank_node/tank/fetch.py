@@ -24,6 +24,7 @@ from tank_protos.generated.tank.fast_writers import (
     data_entry,
     flag_entry,
     leader_entry,
+    records_entry,
     sparse_entry,
     topic_head,
     unknown_topic,
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 PREFERS_THIS_BROKER: Final = 1
 """A flag of a request: the client prefers to read from this broker, even where that is an in-sync
 follower."""
+TAKES_RECORD_BATCHES: Final = 2
+"""A flag of a request: the client reads the record batches of topics of Kafka's format as they are stored."""
 _NO_PARTITION: Final = 0xFFFF
 """The partition number that marks an unknown topic in an answer. No partition has this number."""
 
@@ -58,14 +61,24 @@ class RemoteResult:
 class FetchTarget:
     """One partition of a request, and its result."""
 
-    __slots__ = ("fetch_bytes", "found", "number", "partition", "preferred_at", "sequence_number")
+    __slots__ = (
+        "as_stored", "fetch_bytes", "found", "number", "partition", "preferred_at", "sequence_number"
+    )  # fmt: skip
 
     def __init__(
-        self, number: int, partition: Partition | None, sequence_number: int, fetch_bytes: int
+        self,
+        number: int,
+        partition: Partition | None,
+        sequence_number: int,
+        fetch_bytes: int,
+        *,
+        as_stored: bool,
     ) -> None:
         self.number = number
         self.partition = partition
         """None: this broker has no replica of it open."""
+        self.as_stored = as_stored
+        """Whether the client takes record batches; else they are converted for it."""
         self.sequence_number = sequence_number
         self.fetch_bytes = fetch_bytes
         self.found: FileRange | ConvertedChunk | Reach | ConsumeFlag | RemoteResult = Reach.WAIT
@@ -79,6 +92,12 @@ class FetchTarget:
         partition = self.partition
         return partition is not None and (not partition.unreadable or self.follows(partition))
 
+    @property
+    def is_converted(self) -> bool:
+        """Whether stored batches become bundles in the answer."""
+        partition = self.partition
+        return partition is not None and partition.stores_record_batches and not self.as_stored
+
     def follows(self, partition: Partition) -> bool:
         """Whether the partition is read from this broker's follower now. `partition`: the target's own."""
         broker = self.preferred_at
@@ -91,7 +110,9 @@ class RemoteTarget(FetchTarget):
     __slots__ = ("first_available", "is_shown", "mark")
 
     def __init__(self, wanted: FetchTarget) -> None:
-        super().__init__(wanted.number, None, wanted.sequence_number, wanted.fetch_bytes)
+        super().__init__(
+            wanted.number, None, wanted.sequence_number, wanted.fetch_bytes, as_stored=wanted.as_stored
+        )
         self.is_shown = False
         """Whether the leader has named `first_available` and `mark`."""
         self.first_available = 0
@@ -143,6 +164,7 @@ def resolve(session: "TankSession", request: ConsumeRequest) -> Topics:
     known = session.broker.topics
     most = session.fetch_bytes
     prefers_this = bool(request.flags & PREFERS_THIS_BROKER)
+    as_stored = bool(request.flags & TAKES_RECORD_BATCHES)
     topics: Topics = []
     for asked in request.topics:
         topic = known.get(asked.name)
@@ -154,7 +176,7 @@ def resolve(session: "TankSession", request: ConsumeRequest) -> Topics:
             number = entry.partition
             partition = topic.partitions.get(number)
             fetch_bytes = min(entry.fetch_size, most)
-            one = FetchTarget(number, partition, entry.sequence_number, fetch_bytes)
+            one = FetchTarget(number, partition, entry.sequence_number, fetch_bytes, as_stored=as_stored)
             if partition is None:
                 if number == _NO_PARTITION:
                     raise OutOfRange("partition 65535 doesn't exist: its number marks an unknown topic")
@@ -182,7 +204,7 @@ def look(topics: Topics, left: int, *, redirects: bool, at_least: int = 0) -> bo
                     one.found = Reach.WAIT
                     continue
                 most = min(max(one.fetch_bytes, at_least), left)
-                if partition.stores_record_batches:
+                if one.is_converted:
                     converter = converter or _converter(partition)
                     if converter.is_spent:
                         one.found = Reach.WAIT
@@ -195,7 +217,7 @@ def look(topics: Topics, left: int, *, redirects: bool, at_least: int = 0) -> bo
                 one.found = found
                 if isinstance(found, FileRange):
                     left -= found.length
-                    if converter is not None and partition.stores_record_batches:
+                    if converter is not None and one.is_converted:
                         one.found = converter.convert(partition, found)
                 if one.found is Reach.UNREADABLE:
                     one.found = _flag_of(partition.refusal)
@@ -332,6 +354,8 @@ def _entry(one: FetchTarget, woken: bool) -> bytes:
             return sparse_entry(one.number, mark, len(found.data))
         return data_entry(one.number, found.first, mark, len(found.data))
     if isinstance(found, FileRange):
+        if partition.stores_record_batches:
+            return records_entry(one.number, mark, found.length, partition.log.first_available)
         if found.sparse_first and not woken:
             return sparse_entry(one.number, mark, found.length)
         return data_entry(one.number, found.first, mark, found.length)

@@ -177,5 +177,6 @@ class NextWait(FetchWait):
     def _spell_out(self) -> None:
         path = self.path
         self.redirects = path.client_version >= KNOWS_LEADERS
-        wanted = FetchTarget(path.partition.number, path.partition, self.number, self.fetch_bytes)
+        partition = path.partition
+        wanted = FetchTarget(partition.number, partition, self.number, self.fetch_bytes, as_stored=False)
         self.topics = [(path.topic_name, 1, [wanted])]

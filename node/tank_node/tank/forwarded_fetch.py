@@ -15,6 +15,7 @@ from tank_node.partition.reach import Reach
 from tank_node.partition.refusal import Refusal
 from tank_node.partition.waiters import Waiter
 from tank_node.tank.fetch import (
+    TAKES_RECORD_BATCHES,
     FetchTarget,
     RemoteResult,
     RemoteTarget,
@@ -34,7 +35,12 @@ from tank_protos.generated.tank import (
     ConsumeTopic,
     FetchedPartition,
 )
-from tank_protos.generated.tank.fast_writers import bounds_entry, data_entry, sparse_entry
+from tank_protos.generated.tank.fast_writers import (
+    bounds_entry,
+    data_entry,
+    records_entry,
+    sparse_entry,
+)
 from tank_protos.wire.framing import frame
 
 if TYPE_CHECKING:
@@ -108,7 +114,8 @@ class ForwardedFetch(Forwarded):
         ]
         asked = fetch.request
         min_bytes = min(asked.min_bytes, limits.forwarded_fetch_bytes)
-        message = ConsumeRequest(FORWARDED_VERSION, 0, asked.client_id, wait_ms, min_bytes, 0, topics)
+        flags = asked.flags & TAKES_RECORD_BATCHES
+        message = ConsumeRequest(FORWARDED_VERSION, 0, asked.client_id, wait_ms, min_bytes, flags, topics)
         super().__init__(bytearray().join(frame(message.ID, message.encode())), deadline_ms)
 
     def answered(self, payload: memoryview) -> None:
@@ -161,7 +168,7 @@ def _shows_nothing(one: FetchTarget) -> bool:
     return not one.is_readable
 
 
-_WITH_CHUNK: Final = (ConsumeFlag.DATA, ConsumeFlag.SPARSE)
+_WITH_CHUNK: Final = (ConsumeFlag.DATA, ConsumeFlag.SPARSE, ConsumeFlag.RECORD_BATCHES)
 
 
 class Pause(Waiter[Partition]):
@@ -262,6 +269,9 @@ class ElsewhereFetch(Waiter[Partition]):
             one.found = RemoteResult(data_entry(number, told.base_sequence_number, mark, len(chunk)), chunk)
         elif flag == ConsumeFlag.SPARSE:
             one.found = RemoteResult(sparse_entry(number, mark, len(chunk)), chunk)
+        elif flag == ConsumeFlag.RECORD_BATCHES:
+            entry = records_entry(number, mark, len(chunk), told.first_available)
+            one.found = RemoteResult(entry, chunk)
         elif flag == ConsumeFlag.OUT_OF_BOUNDS:
             entry = bounds_entry(number, 0, mark, 0, told.first_available)
             one.found = RemoteResult(entry, error="out_of_bounds")

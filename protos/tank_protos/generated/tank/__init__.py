@@ -80,6 +80,16 @@ if TYPE_CHECKING:
     from tank_protos.generated.tank.list_groups_request import ListGroupsRequest
     from tank_protos.generated.tank.list_groups_response import ListGroupsResponse
     from tank_protos.generated.tank.ping import Ping
+    from tank_protos.generated.tank.produce_record_batches_request import (
+        ProduceRecordBatchesRequest,
+        RecordBatchesPartition,
+        RecordBatchesTopic,
+    )
+    from tank_protos.generated.tank.produce_record_batches_response import (
+        ProduceRecordBatchesResponse,
+        RecordBatchesPartitionResult,
+        RecordBatchesTopicResult,
+    )
     from tank_protos.generated.tank.produce_request import ProducePartition, ProduceRequest, ProduceTopic
     from tank_protos.generated.tank.produce_response import ProduceResponse, ProduceResult
     from tank_protos.generated.tank.produce_with_base_seq_num_request import (
@@ -174,6 +184,8 @@ _HOMES: Final = {
     "ProduceBasePartition": "produce_with_base_seq_num_request",
     "ProduceBaseTopic": "produce_with_base_seq_num_request",
     "ProducePartition": "produce_request",
+    "ProduceRecordBatchesRequest": "produce_record_batches_request",
+    "ProduceRecordBatchesResponse": "produce_record_batches_response",
     "ProduceRequest": "produce_request",
     "ProduceResponse": "produce_response",
     "ProduceResult": "produce_response",
@@ -182,6 +194,10 @@ _HOMES: Final = {
     "PushAnswer": "push_answer",
     "PushedPartition": "push_answer",
     "ReachedEnd": "await_ends_response",
+    "RecordBatchesPartition": "produce_record_batches_request",
+    "RecordBatchesPartitionResult": "produce_record_batches_response",
+    "RecordBatchesTopic": "produce_record_batches_request",
+    "RecordBatchesTopicResult": "produce_record_batches_response",
     "ReloadConfRequest": "reload_conf_request",
     "ReloadConfResponse": "reload_conf_response",
     "ReplicaIdRequest": "replica_id_request",
@@ -283,6 +299,8 @@ __all__ = [
     "ProduceBasePartition",
     "ProduceBaseTopic",
     "ProducePartition",
+    "ProduceRecordBatchesRequest",
+    "ProduceRecordBatchesResponse",
     "ProduceRequest",
     "ProduceResponse",
     "ProduceResult",
@@ -291,6 +309,10 @@ __all__ = [
     "PushAnswer",
     "PushedPartition",
     "ReachedEnd",
+    "RecordBatchesPartition",
+    "RecordBatchesPartitionResult",
+    "RecordBatchesTopic",
+    "RecordBatchesTopicResult",
     "ReloadConfRequest",
     "ReloadConfResponse",
     "ReplicaIdRequest",

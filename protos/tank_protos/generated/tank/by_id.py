@@ -43,6 +43,8 @@ from tank_protos.generated.tank.init_producer_response import InitProducerRespon
 from tank_protos.generated.tank.list_groups_request import ListGroupsRequest
 from tank_protos.generated.tank.list_groups_response import ListGroupsResponse
 from tank_protos.generated.tank.ping import Ping
+from tank_protos.generated.tank.produce_record_batches_request import ProduceRecordBatchesRequest
+from tank_protos.generated.tank.produce_record_batches_response import ProduceRecordBatchesResponse
 from tank_protos.generated.tank.produce_request import ProduceRequest
 from tank_protos.generated.tank.produce_response import ProduceResponse
 from tank_protos.generated.tank.produce_with_base_seq_num_request import ProduceWithBaseSeqNumRequest
@@ -83,6 +85,7 @@ REQUESTS: Final[dict[int, type[Message]]] = {
     76: DescribeBrokerRequest,
     77: DescribeClusterRequest,
     78: ReserveProducerIdsRequest,
+    79: ProduceRecordBatchesRequest,
 }
 """The request messages."""
 
@@ -111,6 +114,7 @@ RESPONSES: Final[dict[int, type[Message]]] = {
     76: DescribeBrokerResponse,
     77: DescribeClusterResponse,
     78: ReserveProducerIdsResponse,
+    79: ProduceRecordBatchesResponse,
 }
 """The response messages."""
 

@@ -83,7 +83,8 @@ class ConsumeRequest:
     """How many bytes must have been appended before a waiting request is answered."""
     flags: int = 0
     """1: read from this broker even if another one leads the partition, as long as its replica is in sync.
-    Versions 3-65535."""
+    2: send the record batches of topics of Kafka's format as they are stored, which a broker with the
+    message ProduceRecordBatches does; without it they become bundles. Versions 3-65535."""
     topics: list[ConsumeTopic] = field(default_factory=list)
     """The topics to read."""
 

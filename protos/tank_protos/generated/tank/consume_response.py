@@ -46,15 +46,17 @@ class FetchedPartition:
     """The partition's number."""
     flag: int = 0
     """The kind of the entry: 0 data, 0xfe data that begins with a sparse bundle, 1 out of bounds, 0xff
-    unknown partition, 0xfd no leader, 0xfc another broker leads, 0xfb not opened."""
+    unknown partition, 0xfd no leader, 0xfc another broker leads, 0xfb not opened, 0xfa data in record
+    batches, only for requests with flag 2."""
     base_sequence_number: int = 0
     """The number of the chunk's first message. There when Flag == 0 or Flag == 1."""
     high_water_mark: int = 0
-    """The greatest committed number. There when Flag == 0 or Flag == 1 or Flag == 0xfe."""
+    """The greatest committed number. There when Flag == 0 or Flag == 1 or Flag == 0xfe or Flag == 0xfa."""
     chunk_length: int = 0
-    """The length of this partition's chunk in bytes. There when Flag == 0 or Flag == 1 or Flag == 0xfe."""
+    """The length of this partition's chunk in bytes. There when Flag == 0 or Flag == 1 or Flag == 0xfe or
+    Flag == 0xfa."""
     first_available: int = 0
-    """The smallest number that can be read. There when Flag == 1."""
+    """The smallest number that can be read. There when Flag == 1 or Flag == 0xfa."""
     leader_ipv4: bytes = b"\x00\x00\x00\x00"
     """The leader's address, in network order. There when Flag == 0xfc."""
     leader_port: int = 0
@@ -99,7 +101,7 @@ class ConsumeResponse:
     topics: list[FetchedTopic] = field(default_factory=list)
     """The topics, as in the request."""
     chunks: Buffer = b""
-    """The chunks, back to back: bundles, each with its length before it."""
+    """The chunks, back to back: bundles, each with its length before it, or Kafka's record batches."""
 
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:
@@ -153,13 +155,14 @@ class ConsumeResponse:
                             fetched_partition_flag == 0
                             or fetched_partition_flag == 1
                             or fetched_partition_flag == 254
+                            or fetched_partition_flag == 250
                         ):
                             fetched_partition_high_water_mark, fetched_partition_chunk_length = _read_QI(
                                 payload, at
                             )
                             at += 12
                         fetched_partition_first_available: int = 0
-                        if fetched_partition_flag == 1:
+                        if fetched_partition_flag == 1 or fetched_partition_flag == 250:
                             (fetched_partition_first_available,) = _read_Q(payload, at)
                             at += 8
                         fetched_partition_leader_ipv4: bytes = b"\x00\x00\x00\x00"
@@ -251,13 +254,14 @@ class ConsumeResponse:
                             fetched_partition_flag == 0
                             or fetched_partition_flag == 1
                             or fetched_partition_flag == 254
+                            or fetched_partition_flag == 250
                         ):
                             fetched_partition_high_water_mark, fetched_partition_chunk_length = _read_QI(
                                 payload, at
                             )
                             at += 12
                         fetched_partition_first_available: int = 0
-                        if fetched_partition_flag == 1:
+                        if fetched_partition_flag == 1 or fetched_partition_flag == 250:
                             (fetched_partition_first_available,) = _read_Q(payload, at)
                             at += 8
                         fetched_partition_leader_ipv4: bytes = b"\x00\x00\x00\x00"
@@ -331,11 +335,12 @@ class ConsumeResponse:
                             fetched_partition.flag == 0
                             or fetched_partition.flag == 1
                             or fetched_partition.flag == 254
+                            or fetched_partition.flag == 250
                         ):
                             head += _write_QI(
                                 fetched_partition.high_water_mark, fetched_partition.chunk_length
                             )
-                        if fetched_partition.flag == 1:
+                        if fetched_partition.flag == 1 or fetched_partition.flag == 250:
                             head += _write_Q(fetched_partition.first_available)
                         if fetched_partition.flag == 252:
                             if len(fetched_partition.leader_ipv4) != 4:

@@ -16,6 +16,7 @@ _write_BIIIB = Struct("<BIIIB").pack
 _write_HB = Struct("<HB").pack
 _write_HB4sH = Struct("<HB4sH").pack
 _write_HBQI = Struct("<HBQI").pack
+_write_HBQIQ = Struct("<HBQIQ").pack
 _write_HBQQI = Struct("<HBQQI").pack
 _write_HBQQIQ = Struct("<HBQQIQ").pack
 _write_I = Struct("<I").pack
@@ -32,6 +33,7 @@ __all__ = [
     "produce_head",
     "push_answer_head",
     "pushed_entry",
+    "records_entry",
     "sparse_entry",
     "topic_head",
     "unknown_topic",
@@ -63,6 +65,11 @@ def push_answer_head(request_id: int, partitions_count: int, partitions_bytes: i
 def data_entry(partition: int, base_sequence_number: int, high_water_mark: int, chunk_length: int) -> bytes:
     """A FetchedPartition where Flag is 0."""
     return _write_HBQQI(partition, 0, base_sequence_number, high_water_mark, chunk_length)
+
+
+def records_entry(partition: int, high_water_mark: int, chunk_length: int, first_available: int) -> bytes:
+    """A FetchedPartition where Flag is 250."""
+    return _write_HBQIQ(partition, 250, high_water_mark, chunk_length, first_available)
 
 
 def sparse_entry(partition: int, high_water_mark: int, chunk_length: int) -> bytes:

@@ -1,0 +1,134 @@
+"""ProduceRecordBatches (79): stores each record batch once, as it came, and answers with the messages'
+numbers."""
+
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from tank_node.broker.broker import Topic
+from tank_node.partition.partition import Partition
+from tank_node.partition.refusal import Refusal
+from tank_node.partition.waiters import Completion, ProducerStamp
+from tank_node.tank.idempotent import NumberedReply, append_once, bound_entries
+from tank_protos.generated.tank import (
+    IdempotentPartition,
+    ProduceRecordBatchesRequest,
+    ProduceRecordBatchesResponse,
+    RecordBatchesPartition,
+    RecordBatchesPartitionResult,
+)
+from tank_protos.topic_settings import UNLIMITED_MS, RecordValidation, TimestampType, TopicSettings
+from tank_protos.wire.buffer import Buffer
+
+if TYPE_CHECKING:
+    from tank_node.tank.session import TankSession
+    from tank_protos.kafka.record_batch import RecordBatchHeader
+
+_ENTRY_BYTES: Final = 10
+_MOST_SENTENCE: Final = 1_000
+"""The most characters of a reason in an answer; the longest that is known has some 200."""
+
+_Entry: TypeAlias = IdempotentPartition | RecordBatchesPartition
+
+
+def produce_record_batches(session: "TankSession", payload: memoryview) -> None:
+    """Appends each record batch once, and answers with the numbers. Only topics of Kafka's format take them:
+    others would have to drop what bundles can't hold, which a client that asks for this does not want."""
+    bound_entries(
+        payload, session.limits.produce_entries, ProduceRecordBatchesRequest.count_partitions, _ENTRY_BYTES
+    )
+    request = ProduceRecordBatchesRequest.decode(payload)
+    answer = ProduceRecordBatchesResponse(request.request_id)
+    reply = NumberedReply(session, answer, "produce_record_batches")
+    append_once(session, request, reply, _RecordsAppend(reply))
+
+
+class _RecordsAppend:
+    """Appends the entries of one request."""
+
+    __slots__ = ("_reply",)
+
+    def __init__(self, reply: NumberedReply) -> None:
+        self._reply = reply
+
+    def append(
+        self,
+        topic: Topic,
+        partition: Partition,
+        entry: _Entry,
+        completion: Completion,
+        token: int,
+        *,
+        producer: ProducerStamp | None,
+        timeout_ms: int,
+    ) -> None:
+        """Checks and appends one batch, or completes it with a refusal and its reason."""
+        from tank_protos.kafka.errors import InvalidRecords, RecordsFault  # see segment.batch_formats
+
+        assert isinstance(entry, RecordBatchesPartition)
+        assert isinstance(entry.batch, memoryview)
+        if partition.refusal or not partition.stores_record_batches:
+            completion.complete(token, partition.refusal or Refusal.OTHER_FORMAT, 0, 0)
+            return
+        batch, settings, now_ms = entry.batch, topic.view.settings, partition.tick.now_ms
+        if batch.readonly:
+            batch = memoryview(bytearray(batch))
+        try:
+            max_timestamp_ms = _checked(batch, settings, now_ms)
+        except InvalidRecords as invalid:
+            result = self._reply.results[token]
+            assert isinstance(result, RecordBatchesPartitionResult)
+            result.message = str(invalid)[:_MOST_SENTENCE]
+            name = f"a record batch for {partition.topic_name}/{partition.number}"
+            partition.refusals.note(invalid.reason, name, partition.tick.monotonic_ms)
+            is_large = invalid.fault is RecordsFault.TOO_LARGE
+            completion.complete(token, Refusal.TOO_LARGE if is_large else Refusal.INVALID_BATCH, 0, 0)
+            return
+        partition.append(
+            batch,
+            completion,
+            token,
+            max_timestamp_ms=max_timestamp_ms,
+            producer=producer,
+            timeout_ms=timeout_ms,
+        )
+
+
+def _checked(batch: memoryview, settings: TopicSettings, now_ms: int) -> int:
+    """Checks a batch for a topic of Kafka's format as one of a Kafka client is checked, and writes the time
+    of the append into it where the topic wants it. Returns the greatest time of its records, 0: none has one.
+    Raises InvalidRecords."""
+    from tank_protos.kafka import record_batch
+    from tank_protos.kafka.errors import InvalidRecords, RecordsFault, invalid
+
+    has_append_time = settings.timestamp_type is TimestampType.LOG_APPEND_TIME
+    latest_ms = now_ms + settings.timestamp_after_max_ms
+    if has_append_time or latest_ms > record_batch.ANY_TIME:
+        latest_ms = record_batch.ANY_TIME
+    header = record_batch.check(batch, max_bytes=settings.max_message_bytes, latest_ms=latest_ms)
+    if header.producer_id >= 0:
+        raise invalid("a batch that names a producer in its header, where the request names it")
+    if settings.timestamp_before_max_ms != UNLIMITED_MS and not has_append_time:
+        earliest_ms = now_ms - settings.timestamp_before_max_ms
+        if record_batch.NO_TIMESTAMP != header.base_timestamp_ms < earliest_ms:
+            sentence = f"the timestamp {header.base_timestamp_ms} is below {earliest_ms}, the earliest taken"
+            raise InvalidRecords(RecordsFault.INVALID_TIMESTAMP, sentence)
+    _walk(batch, header, settings)
+    if has_append_time:
+        record_batch.patch_append_time(batch, header, now_ms)
+        return now_ms
+    return max(header.max_timestamp_ms, 0)
+
+
+def _walk(batch: memoryview, header: "RecordBatchHeader", settings: TopicSettings) -> None:
+    """Reads through the records as far as the topic demands."""
+    from tank_protos.kafka import record_batch, records
+    from tank_protos.kafka.codecs import CODEC_MASK
+
+    compacts, is_packed = settings.cleanup_policy.compacts, header.attributes & CODEC_MASK != 0
+    if not compacts:
+        validation = settings.record_validation
+        if validation is RecordValidation.HEADER or (is_packed and validation is not RecordValidation.FULL):
+            return
+    payload: Buffer = batch[record_batch.HEADER_BYTES :]
+    if is_packed:
+        payload = record_batch.payload_of(batch, header)
+    records.walk(payload, header.records_count, header.last_offset_delta, keyed=compacts)
