@@ -118,7 +118,7 @@ async def stored(client: Client) -> list[int]:
     found = []
     async with client.consumer(TOPIC, stop_at_end=True) as consumer:
         async for batch in consumer:
-            found += [int(value) for value in batch.values if value != THAWED_VALUE]
+            found += [int(value) for value in batch.values if value is not None and value != THAWED_VALUE]
     return found
 
 

@@ -17,6 +17,7 @@ from tank_client.admin import Admin
 from tank_client.client import Client
 from tank_client.consumer import Consumer
 from tank_client.consuming.batch import MessageBatch
+from tank_client.consuming.chunk_readers import MessageColumns
 from tank_client.errors import (
     BufferFull,
     BundleRefused,
@@ -26,6 +27,7 @@ from tank_client.errors import (
     Damaged,
     DeliveryTimedOut,
     FeatureMissing,
+    FormatChanged,
     InvalidArgument,
     MessageTooLarge,
     NoLeader,
@@ -51,6 +53,7 @@ from tank_client.errors import (
     UnknownPartition,
     UnknownProducer,
     UnknownTopic,
+    UnsupportedByFormat,
     ViewBehind,
     WrongProcess,
 )
@@ -67,6 +70,8 @@ from tank_client.model import (
     Features,
     FetchedChunk,
     FoundTime,
+    Headers,
+    HeadersToSend,
     PartitionDescription,
     PartitionTrouble,
     ProducerIdentity,
@@ -125,9 +130,13 @@ __all__ = [
     "FeatureMissing",
     "Features",
     "FetchedChunk",
+    "FormatChanged",
     "FoundTime",
+    "Headers",
+    "HeadersToSend",
     "InvalidArgument",
     "MessageBatch",
+    "MessageColumns",
     "MessageTooLarge",
     "NoLeader",
     "NoPosition",
@@ -170,6 +179,7 @@ __all__ = [
     "UnknownPartition",
     "UnknownProducer",
     "UnknownTopic",
+    "UnsupportedByFormat",
     "ViewBehind",
     "WrongProcess",
 ]

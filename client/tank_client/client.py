@@ -17,7 +17,8 @@ from tank_client.routing.calls import Calls
 from tank_client.routing.pool import Pool
 from tank_client.routing.routes import Routes, check_topic
 from tank_client.settings import ClientSettings, ConsumerSettings, ProducerSettings, Start, StartAt
-from tank_client.wire.data_operations import MAX_FETCH_BYTES, Want, fetch, produce, to_store
+from tank_client.wire.data_operations import MAX_FETCH_BYTES, BundleToStore, Want, fetch, produce
+from tank_protos.bundle import as_batch
 from tank_protos.wire.buffer import Buffer
 
 
@@ -131,16 +132,27 @@ class Client:
         return consumer
 
     async def fetch(
-        self, topic: str, partition: int, number: int, max_bytes: int = 1 << 20, max_wait_ms: int = 0
+        self,
+        topic: str,
+        partition: int,
+        number: int,
+        max_bytes: int = 1 << 20,
+        max_wait_ms: int = 0,
+        *,
+        takes_records: bool = False,
     ) -> FetchedChunk:
         """Returns raw bundles of one partition from `number` on (FIRST, END or a number), about `max_bytes`
-        of them. The chunk is empty when no message came within `max_wait_ms`. Raises OutOfBounds,
-        UnknownTopic, UnknownPartition."""
+        of them. The chunk is empty when no message came within `max_wait_ms`. `takes_records`: of a topic of
+        Kafka's format, returns the record batches as they are stored, if the broker sends them; without it
+        they come as bundles, which lack headers and nulls. Raises OutOfBounds, UnknownTopic,
+        UnknownPartition."""
         check_topic(topic)
         if not 0 < max_bytes <= MAX_FETCH_BYTES:
             raise InvalidArgument(f"max_bytes must be 1 to {MAX_FETCH_BYTES}")
         want = Want(topic, partition, number, max_bytes)
-        chunk = await self._calls.call(fetch(want, max_wait_ms, self.settings.client_id))
+        chunk = await self._calls.call(
+            fetch(want, max_wait_ms, self.settings.client_id, takes_records=takes_records)
+        )
         self._calls.leaders.delivered((topic, partition))
         if not chunk.chunk:
             self._calls.leaders.doubt((topic, partition))
@@ -166,23 +178,27 @@ class Client:
         max_timestamp_ms: int = 0,
         required_acks: int = 0,
         ack_timeout_ms: int = 0,
+        holds_records: bool = False,
     ) -> Stored:
-        """Appends one bundle (see `tank_protos.bundle.encoding`; without length prefix).
+        """Appends one bundle (see `tank_protos.bundle.encoding`; without length prefix), or with
+        `holds_records` one record batch to a topic of Kafka's format (see
+        `tank_protos.kafka.produced_batch`).
 
         With a producer id, the bundle is sent until it is stored, and stored once. Without one, it is not
         sent again when its outcome is unknown: raises OutcomeUnknown. The returned numbers are 0 when the
         broker does not give them.
         """
         check_topic(topic)
-        bundle_to_store = to_store(
+        bundle_to_store = BundleToStore(
             topic,
             partition,
-            bundle,
+            bundle if holds_records else as_batch(bundle),
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             sequence=sequence,
             max_timestamp_ms=max_timestamp_ms,
             required_acks=required_acks,
             ack_timeout_ms=ack_timeout_ms,
+            holds_records=holds_records,
         )
         return await self._calls.call(produce(bundle_to_store, self.settings.client_id))

@@ -17,6 +17,23 @@ class InvalidArgument(TankError, ValueError):
     """The caller passed an invalid argument; nothing was sent."""
 
 
+class UnsupportedByFormat(InvalidArgument):
+    """The topic's stored format has no place for a part of the message: TANK's bundles hold neither headers
+    nor null values. Nothing was stored."""
+
+    def __init__(self, topic: str, what: str) -> None:
+        super().__init__(
+            f"topic {topic!r} stores TANK's bundles, which have no {what}: leave them out, or create a topic "
+            "that keeps them with `tank topic create NAME --format kafka`"
+        )
+        self.topic = topic
+
+
+class FormatChanged(TankError):
+    """The topic was deleted and made anew with another stored format while messages were on their way.
+    Nothing was stored."""
+
+
 class Closed(TankError):
     """The client, producer or consumer was closed before or during the call."""
 

@@ -1,9 +1,9 @@
 """What calls return: plain values, the same for both faces of the client."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from tank_client.errors import InvalidArgument
 
@@ -13,6 +13,10 @@ FIRST = 0
 END = 2**64 - 1
 """The number to fetch from for the next message that will be stored."""
 NO_BROKER = 0xFFFF
+Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
+"""A message's headers: names and values, in the order in which they were sent. A name may occur twice."""
+HeadersToSend: TypeAlias = Mapping[str, bytes | None] | Iterable[tuple[str, bytes | None]]
+"""The headers of a message to send: names and values, as pairs or as a mapping."""
 SettingValue = str | int | float | bool
 """The value of a topic's setting: `3600` and `True` mean the same as `"3600"` and `"true"`."""
 
@@ -56,17 +60,21 @@ def _parse_server(name: str) -> Address:
 
 
 class ConsumedMessage(NamedTuple):
-    """A message with its topic, partition and number. `key` is None when there is none (an empty key counts
-    as no key); `value` may be empty. `timestamp_ms`: milliseconds since 1970 by convention, as the producer
-    set them.
+    """A message with its topic, partition and number. `key` is None when there is none; `value` may be empty.
+    `timestamp_ms`: milliseconds since 1970 by convention, as the producer set them.
+
+    In topics of Kafka's format, `value` is None for a tombstone, an empty key is a key, `timestamp_ms` is -1
+    where the producer set none, and messages have headers. In topics of TANK's format an empty key counts as
+    no key, and there are neither null values nor headers.
     """
 
     sequence_number: int
     timestamp_ms: int
     key: bytes | None
-    value: bytes
+    value: bytes | None
     topic: str
     partition: int
+    headers: Headers = ()
 
 
 @dataclass(slots=True, frozen=True)
@@ -85,7 +93,8 @@ class Stored:
 
 @dataclass(slots=True, frozen=True)
 class FetchedChunk:
-    """The result of one fetch of one partition: raw bundles, each with its varint length before it.
+    """The result of one fetch of one partition: raw bundles, each with its varint length before it; or, with
+    `holds_records`, Kafka's record batches as they are stored, which have their own numbers.
 
     `base`: the number of the first message of the first bundle, which can be below the number asked for. It
     has no meaning when `sparse`, because that bundle has its own numbers. `high_water_mark`: the caller must
@@ -100,6 +109,7 @@ class FetchedChunk:
     chunk: memoryview
     sparse: bool = False
     first_available: int | None = None
+    holds_records: bool = False
 
 
 @dataclass(slots=True, frozen=True)

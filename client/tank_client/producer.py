@@ -8,9 +8,9 @@ from types import TracebackType
 from typing import Any
 
 from tank_client import errors
-from tank_client.model import Stored
+from tank_client.model import HeadersToSend, Stored
 from tank_client.producing.accumulator import Accumulator, as_bytes
-from tank_client.producing.input_columns import column_batches, stamps_of
+from tank_client.producing.input_columns import column_batches, record_headers, stamps_of
 from tank_client.producing.partition_queue import MESSAGE_OVERHEAD_BYTES
 from tank_client.producing.sender import Sender
 from tank_client.routing.routes import check_topic
@@ -87,11 +87,12 @@ class Producer:
     async def send(
         self,
         topic: str,
-        value: bytes,
+        value: bytes | None,
         *,
         key: bytes | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
+        headers: HeadersToSend | None = None,
     ) -> BundleDelivery:
         """Adds a message to its partition's bundle, and waits only while the buffer is full (raises
         BufferFull after max_block_ms).
@@ -99,18 +100,22 @@ class Producer:
         The returned delivery belongs to the bundle and is shared by its messages: it completes when they are
         stored, with the numbers of the first and the last. `partition` None: chosen by the key (see
         `tank_client.producing.partitioner`). `timestamp_ms` None: now.
+
+        Topics of Kafka's format also take headers, keys of any length, an empty key, and None as the value,
+        which deletes the key from a compacted topic. For other topics raises UnsupportedByFormat.
         """
         accumulator = self._accumulator
-        if type(value) is not bytes:
+        if type(value) is not bytes and value is not None:
             value = as_bytes(value)
+        found = record_headers(headers) if headers else ()
         known = accumulator.topics.get(topic)
         if known is None or known.stale:
             await self._learn(topic, partition)
-        size = len(value) + MESSAGE_OVERHEAD_BYTES
+        size = (0 if value is None else len(value)) + MESSAGE_OVERHEAD_BYTES
         if accumulator.held_bytes + size > self._buffer_bytes or self._sender.closed:
             await self._wait_for_room(size)
         stamp = int(time.time() * 1000) if timestamp_ms is None else stamps_of(1, timestamp_ms)[0]
-        bundle = accumulator.add(topic, value, key, partition, stamp)
+        bundle = accumulator.add(topic, value, key, partition, stamp, found)
         if accumulator.news:
             await self._tell(accumulator)
         return bundle.delivery  # type: ignore[return-value]  # made by our new_delivery
@@ -118,21 +123,23 @@ class Producer:
     async def send_many(
         self,
         topic: str,
-        values: Iterable[bytes],
+        values: Iterable[bytes | None],
         *,
         keys: Iterable[bytes | None] | None = None,
         partition: int | None = None,
         timestamps_ms: Iterable[int] | int | None = None,
+        headers: Iterable[HeadersToSend | None] | None = None,
     ) -> list[BundleDelivery]:
         """Adds many messages at once, at much less cost for each; returns the deliveries of their bundles, in
         order for each partition.
 
         Lists are checked as a whole before the first message is added. Generators are read in portions, so
         that little is held beside the buffer; when one raises, the messages before that stay in the producer.
+        None in `values`, and `headers`: see `send`.
         """
         accumulator = self._accumulator
         deliveries: dict[BundleDelivery, None] = {}
-        for batch in column_batches(values, keys, timestamps_ms):
+        for batch in column_batches(values, keys, timestamps_ms, headers):
             known = accumulator.topics.get(topic)
             if known is None or known.stale:
                 await self._learn(topic, partition)

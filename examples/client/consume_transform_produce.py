@@ -19,7 +19,7 @@ def invoices_of_orders(servers: str) -> int:
         consumer = client.consumer("orders", start="committed", group="invoices", stop_at_end=True)
         with consumer:
             for batch in consumer:
-                invoices = [b"invoice for " + value for value in batch.values]
+                invoices = [b"invoice for " + value for value in batch.values if value is not None]
                 producer.send_many("invoices", invoices, keys=batch.keys)
                 producer.flush()  # the invoices are stored ...
                 consumer.commit()  # ... before their orders count as read

@@ -38,7 +38,7 @@ def read_last_hour(servers: str) -> None:
 def show(title: str, consumer: Consumer) -> None:
     """Prints all messages up to the end that the topic had when the consumer began."""
     for message in consumer.messages():
-        print(f"{title}: {message.value.decode()}")
+        print(f"{title}: {(message.value or b'').decode()}")
 
 
 if __name__ == "__main__":

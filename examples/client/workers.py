@@ -23,7 +23,8 @@ def work(servers: str, worker: int, of: int) -> None:
         with consumer:
             for batch in consumer:
                 for message in batch.messages():
-                    print(f"worker {worker}: order {message.value.decode()} of partition {message.partition}")
+                    order = (message.value or b"").decode()
+                    print(f"worker {worker}: order {order} of partition {message.partition}")
                 # After the work: a worker that dies before this repeats its last batch, and skips none.
                 consumer.commit()
 

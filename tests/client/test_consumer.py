@@ -10,6 +10,7 @@ from tank_client import (
     AtTime,
     Client,
     ClientSettings,
+    ConsumedMessage,
     ConsumerSettings,
     OutOfBoundsPolicy,
     StartAt,
@@ -167,11 +168,11 @@ def test_a_message_says_where_it_comes_from() -> None:
                 await producer.send(topic, value, key=key, partition=partition, timestamp_ms=7)
             await producer.flush()
             async with c.consumer(["t", "u"], stop_at_end=True) as consumer:
-                found = sorted([message async for message in consumer.messages()], key=lambda m: m.value)
+                found = sorted([message async for message in consumer.messages()], key=lambda m: m[4:6])
             assert found == [
-                (1, 7, None, b"t/0", "t", 0),
-                (1, 7, b"k", b"t/1", "t", 1),
-                (1, 7, None, b"u/0", "u", 0),
+                ConsumedMessage(1, 7, None, b"t/0", "t", 0),
+                ConsumedMessage(1, 7, b"k", b"t/1", "t", 1),
+                ConsumedMessage(1, 7, None, b"u/0", "u", 0),
             ]
             assert [f"{m.topic}/{m.partition}".encode() for m in found] == [m.value for m in found]
             async with c.consumer("u", stop_at_end=True) as consumer:

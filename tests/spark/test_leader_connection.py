@@ -210,9 +210,11 @@ def test_what_does_not_come_from_a_leader_is_asked_of_the_client(
     asked: list[int] = []
 
     class Watched(Client):
-        def fetch(self, topic: str, partition: int, number: int, *rest: int) -> FetchedChunk:
+        def fetch(
+            self, topic: str, partition: int, number: int, *rest: int, takes_records: bool = False
+        ) -> FetchedChunk:
             asked.append(number)
-            return super().fetch(topic, partition, number, *rest)
+            return super().fetch(topic, partition, number, *rest, takes_records=takes_records)
 
     topic = new_topic()
     topic.add([b"there"])

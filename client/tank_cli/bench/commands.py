@@ -123,7 +123,7 @@ def bench_consume(
         with progress("Consuming", messages) as shown:
             consumer = client.consumer(name, stop_at_end=True)
             for batch in consumer:
-                shown.advance(len(batch), sum(map(len, batch.values)))
+                shown.advance(len(batch), sum(len(value or b"") for value in batch.values))
                 if shown.messages >= messages:
                     break
             seconds = shown.elapsed_s

@@ -2,10 +2,13 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from tank_cli.messages.consume_plan import ENDLESS, Span
 from tank_cli.shell.render import MessageColumns
+
+if TYPE_CHECKING:
+    from tank_client.model import Headers
 
 
 class CutBatch(Protocol):
@@ -22,7 +25,9 @@ class CutBatch(Protocol):
     @property
     def keys(self) -> Sequence[bytes | None]: ...
     @property
-    def values(self) -> Sequence[bytes]: ...
+    def values(self) -> Sequence[bytes | None]: ...
+    @property
+    def headers(self) -> "Sequence[Headers]": ...
 
 
 class Cutter:
@@ -75,6 +80,7 @@ class Cutter:
             batch.timestamps_ms[begin:end],
             batch.keys[begin:end],
             batch.values[begin:end],
+            headers[begin:end] if any(headers := batch.headers) else None,
         )
 
 

@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 import click
@@ -39,9 +39,24 @@ class InputFormat:
     key_separator: str | None
     key_field: str | None
     timestamp_field: str | None
+    headers: produce_input.Headers = ()
+    """Of all messages, before those that a message has itself."""
+    longest_key: int | None = produce_input.MAX_KEY_BYTES
+    """None: keys of any length fit the topic."""
 
     def parser(self) -> produce_input.Parser:
         """One line as a record."""
+        parse = self._parser()
+        if not self.headers:
+            return parse
+
+        def with_headers(line: bytes) -> InputMessage:
+            found = parse(line)
+            return replace(found, headers=self.headers + found.headers)
+
+        return with_headers
+
+    def _parser(self) -> produce_input.Parser:
         if self.format == "lines":
             return produce_input.line_parser(self.key, self.key_separator)
         if self.format == "json":
@@ -62,8 +77,16 @@ class InputFormat:
             raise click.UsageError(
                 "--key gives all messages the same key: leave out --key-separator and --key-field."
             )
-        if self.key is not None and len(self.key) > produce_input.MAX_KEY_BYTES:
-            raise click.UsageError(f"A key has {produce_input.MAX_KEY_BYTES} bytes at most.")
+
+    def for_topic(self, *, stores_records: bool) -> "InputFormat":
+        """The same for a topic of this stored format. Raises a usage error for a key that it can't hold."""
+        if stores_records:
+            return replace(self, longest_key=None)
+        if len(self.key or b"") > produce_input.MAX_KEY_BYTES:
+            raise click.UsageError(
+                f"A key has {produce_input.MAX_KEY_BYTES} bytes at most, but for topics of Kafka's format."
+            )
+        return self
 
 
 def produce_options(function: Callable[..., None]) -> Callable[..., None]:
@@ -84,6 +107,14 @@ def produce_options(function: Callable[..., None]) -> Callable[..., None]:
                 "`consume --format json` prints them. file: each file is one message.",
             ),
             click.option("--key", "-k", metavar="KEY", help="The key of all messages."),
+            click.option(
+                "--header",
+                "-H",
+                "headers",
+                multiple=True,
+                metavar="NAME=VALUE",
+                help="A header of all messages; may be repeated. For topics of Kafka's format.",
+            ),
             click.option("--key-separator", metavar="TEXT", help="The text between key and value in a line."),
             click.option("--key-field", metavar="NAME", help="The JSON field that is the key."),
             click.option(
@@ -141,6 +172,7 @@ def produce(
     texts: tuple[str, ...],
     form: str,
     key: str | None,
+    headers: tuple[str, ...],
     key_separator: str | None,
     key_field: str | None,
     timestamp_field: str | None,
@@ -159,16 +191,20 @@ def produce(
     tank produce greetings -m hello -m world
     tank produce flights flights.jsonl --format json --key-field carrier
     tail -F app.log | tank produce logs --key app1
+    tank produce payments -m paid --header source=shop
     """
-    reading = InputFormat(
-        form, None if key is None else key.encode(), key_separator, key_field, timestamp_field
-    )
+    try:
+        sent_headers = tuple(produce_input.header_option(text) for text in headers)
+    except ValueError as error:
+        raise click.UsageError(f"{error}.") from None
+    key_bytes = None if key is None else key.encode()
+    reading = InputFormat(form, key_bytes, key_separator, key_field, timestamp_field, sent_headers)
     reading.check()
     if texts and files:
         raise click.UsageError("Give either --message or FILEs.")
     settings = producer_settings(compression, acks, batch_bytes, linger)
     with session.client() as client:
-        require_topic(client, topic, partition)
+        reading = reading.for_topic(stores_records=require_topic(client, topic, partition))
         by_hand = not texts and (not files or STDIN in files) and sys.stdin.isatty()
         if by_hand and not quiet:
             note(f"Type messages for {topic}, {'a file' if form == 'file' else 'one a line'}; Ctrl-D ends.")
@@ -195,18 +231,20 @@ def producer_settings(
     )
 
 
-def require_topic(client: "Client", topic: str, partition: int | None) -> None:
+def require_topic(client: "Client", topic: str, partition: int | None) -> bool:
     """Fails before input is read, when topic or partition isn't there. With a broker that can't list its
-    topics, the first message finds out.
+    topics, the first message finds out. Returns whether the topic stores record batches.
     """
     from tank_client import errors
+    from tank_client.producing.topic_format import stores_records
 
     try:
         (found,) = client.admin.describe_topics([topic])
     except errors.FeatureMissing:
-        return
+        return False
     if partition is not None and partition not in {each.partition for each in found.partitions}:
         raise errors.UnknownPartition(topic, partition)
+    return stores_records(found)
 
 
 def message_runs(
@@ -240,9 +278,9 @@ def open_input(name: str) -> BinaryIO:
 def source_runs(source: InputSource, name: str, reading: InputFormat) -> Iterator[list[InputMessage]]:
     """One input's records."""
     if reading.format == "file":
-        yield [produce_input.file_record(source, name, reading.key)]
+        yield [replace(produce_input.file_record(source, name, reading.key), headers=reading.headers)]
     else:
-        yield from produce_input.parsed_runs(source, name, reading.parser())
+        yield from produce_input.parsed_runs(source, name, reading.parser(), reading.longest_key)
 
 
 def paced(runs: Iterator[list[InputMessage]], rate: float | None) -> Iterator[list[InputMessage]]:

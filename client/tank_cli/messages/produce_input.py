@@ -17,26 +17,30 @@ from tank_cli.shell.figures import bytes_text
 READ_BYTES = 256 << 10
 MAX_MESSAGE_BYTES = 64 << 20  # a longer line or file is taken for a mistake; the broker's own limit is lower
 MAX_KEY_BYTES = 255  # the key's length has one byte in a bundle
+Headers = tuple[tuple[str, bytes | None], ...]
+"""A message's headers: names and values."""
 
 
 @dataclass(slots=True)
 class Records:
     """A run of messages to send, as columns of the same length. `partition` None: the partitioner chooses."""
 
-    values: list[bytes] = field(default_factory=list)
+    values: list[bytes | None] = field(default_factory=list)
     keys: list[bytes | None] = field(default_factory=list)
     timestamps_ms: list[int | None] = field(default_factory=list)
+    headers: list[Headers] = field(default_factory=list)
     partition: int | None = None
 
 
 @dataclass(slots=True, frozen=True)
 class InputMessage:
-    """One message to send; None: the input doesn't give the field."""
+    """One message to send; None: the input doesn't give the field, or it is null."""
 
-    value: bytes
+    value: bytes | None
     key: bytes | None = None
     timestamp_ms: int | None = None
     partition: int | None = None
+    headers: Headers = ()
 
 
 Parser = Callable[[bytes], InputMessage]
@@ -110,16 +114,44 @@ def json_parser(key: bytes | None, key_field: str | None, timestamp_field: str |
 
 
 def parse_message(line: bytes) -> InputMessage:
-    """A line as `tank consume --format json` prints it: key, value, timestamp_ms and partition, all but
-    value optional.
+    """A line as `tank consume --format json` prints it: key, value, timestamp_ms, partition and headers, all
+    but value optional. The value may be null, for topics of Kafka's format.
     """
     body = json_object(line)
     value = content_of(body, "value")
-    if value is None:
+    if value is None and "value" not in body:
         raise ValueError("it has neither 'value' nor 'value_base64'")
     return InputMessage(
-        value, content_of(body, "key"), number_of(body, "timestamp_ms"), number_of(body, "partition")
+        value,
+        content_of(body, "key"),
+        number_of(body, "timestamp_ms"),
+        number_of(body, "partition"),
+        headers_in(body),
     )
+
+
+def headers_in(body: dict[str, object]) -> Headers:
+    """The headers, as `tank consume --format json` prints them: a list of objects with `key` and `value`."""
+    found = body.get("headers")
+    if found is None:
+        return ()
+    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+        raise ValueError("its 'headers' is no list of objects with 'key' and 'value'")
+    headers = []
+    for each in found:
+        name = content_of(each, "key")
+        if name is None:
+            raise ValueError("one of its 'headers' has no 'key'")
+        headers.append((name.decode("utf-8", "surrogateescape"), content_of(each, "value")))
+    return tuple(headers)
+
+
+def header_option(text: str) -> tuple[str, bytes | None]:
+    """A header from the command line, `NAME=VALUE`. Raises ValueError."""
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise ValueError(f"--header wants NAME=VALUE, not {text!r}")
+    return name, value.encode("utf-8", "surrogateescape")
 
 
 def number_of(body: dict[str, object], name: str) -> int | None:
@@ -175,10 +207,11 @@ def time_of(found: object) -> int:
     raise ValueError("its time is neither ISO 8601 nor milliseconds")
 
 
-def parsed_runs(source: InputSource, name: str, parse: Parser) -> Iterator[list[InputMessage]]:
-    """The records of a file's lines. A line that can't be parsed, or whose key is too long, is an error
-    that says which,
-    after the records before it."""
+def parsed_runs(
+    source: InputSource, name: str, parse: Parser, longest_key: int | None = MAX_KEY_BYTES
+) -> Iterator[list[InputMessage]]:
+    """The records of a file's lines. A line that can't be parsed is an error that says which, after the
+    records before it. `longest_key`: a line with a longer key is one, too; None: any fits."""
     seen = 0
     for lines in line_runs(source, name):
         records: list[InputMessage] = []
@@ -186,8 +219,9 @@ def parsed_runs(source: InputSource, name: str, parse: Parser) -> Iterator[list[
             seen += 1
             try:
                 record = parse(line)
-                if record.key is not None and len(record.key) > MAX_KEY_BYTES:
-                    raise ValueError(f"its key has {len(record.key)} bytes, and {MAX_KEY_BYTES} is the most")
+                if longest_key is not None and len(record.key or b"") > longest_key:
+                    length = len(record.key or b"")
+                    raise ValueError(f"its key has {length} bytes, and {longest_key} is the most")
             except ValueError as error:
                 yield records
                 raise CliError(f"{name}, line {seen}: {error}; the lines before it were sent.") from error
@@ -221,4 +255,5 @@ def grouped(records: list[InputMessage], partition: int | None) -> list[Records]
         run.values.append(record.value)
         run.keys.append(record.key)
         run.timestamps_ms.append(record.timestamp_ms)
+        run.headers.append(record.headers)
     return list(runs.values())

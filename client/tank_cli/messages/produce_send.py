@@ -44,7 +44,7 @@ class Sent:
     def hand_over(self, futures: "list[Future[Stored]]", records: Records) -> None:
         """Counts a run that the producer has taken."""
         self.messages += len(records.values)
-        self.size_bytes += sum(map(len, records.values))
+        self.size_bytes += sum(len(value or b"") for value in records.values)
         for future in futures:
             if future not in self.pending:
                 self.pending.add(future)
@@ -142,5 +142,6 @@ def send_run(producer: "Producer", topic: str, records: Records, sent: Sent) -> 
         keys=records.keys if any(key is not None for key in records.keys) else None,
         partition=records.partition,
         timestamps_ms=[now_ms if stamp is None else stamp for stamp in records.timestamps_ms],
+        headers=records.headers if any(records.headers) else None,
     )
     sent.hand_over(futures, records)

@@ -162,6 +162,7 @@ def write_and_read(story: Story, client: "Client") -> None:
         began = time.perf_counter()
         for batch in client.consumer(TOPIC, stop_at_end=True):
             for key, value in zip(batch.keys, batch.values, strict=True):
+                assert value is not None
                 reading = int(value[value.rindex(b":") + 1 : -1])
                 in_order = in_order and reading > last.get(key, -1)
                 last[key] = reading
@@ -224,7 +225,7 @@ def survive(story: Story, client: "Client", broker: DemoBroker) -> None:
     entries: list[int] = []
     with story.working("checking"):
         for batch in client.consumer(LEDGER, stop_at_end=True):
-            entries += map(int, batch.values)
+            entries += [int(value or 0) for value in batch.values]
     if entries != list(range(written)):
         lost = len(set(range(written)) - set(entries))
         raise CliError(

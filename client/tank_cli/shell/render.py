@@ -7,11 +7,14 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from tank_cli.shell.exit_codes import CliError, ExitCode
 from tank_cli.shell.figures import OBEYED, safe_text, time_text
 from tank_cli.shell.nearest import did_you_mean
+
+if TYPE_CHECKING:
+    from tank_client.model import Headers
 
 HEX_BYTES_A_LINE = 16
 FIELD = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
@@ -28,7 +31,13 @@ class MessageColumns:
     numbers: Sequence[int]
     timestamps_ms: Sequence[int]
     keys: Sequence[bytes | None]
-    values: Sequence[bytes]
+    values: Sequence[bytes | None]
+    headers: Sequence["Headers"] | None = None
+    """None: no message has any."""
+
+    def headers_of(self, row: int) -> "Headers":
+        """The headers of one message."""
+        return () if self.headers is None else self.headers[row]
 
 
 class Renderer(Protocol):
@@ -39,13 +48,13 @@ class Renderer(Protocol):
 
 def text_renderer(*, for_terminal: bool, key_separator: str | None) -> Renderer:
     """One value per line; with `key_separator`, the key and this text before it. Raw bytes, escaped for a
-    terminal.
+    terminal. Null looks as empty does.
     """
     if for_terminal:
         separator = key_separator
 
         def safe(columns: MessageColumns) -> bytes:
-            lines = [safe_text(value) for value in columns.values]
+            lines = [safe_text(value or b"") for value in columns.values]
             if separator is not None:
                 pairs = zip(columns.keys, lines, strict=True)
                 lines = [f"{safe_text(key or b'')}{separator}{line}" for key, line in pairs]
@@ -55,7 +64,7 @@ def text_renderer(*, for_terminal: bool, key_separator: str | None) -> Renderer:
     raw_separator = None if key_separator is None else key_separator.encode()
 
     def raw(columns: MessageColumns) -> bytes:
-        values = columns.values
+        values = [value or b"" for value in columns.values]
         if raw_separator is not None:
             pairs = zip(columns.keys, values, strict=True)
             values = [b"%b%b%b" % (key or b"", raw_separator, value) for key, value in pairs]
@@ -76,19 +85,25 @@ def json_renderer(*, for_terminal: bool) -> Renderer:
 
 def json_lines(columns: MessageColumns) -> bytes:
     """A JSON object a line. Key and value as strings where they are UTF-8, else as `key_base64`,
-    `value_base64`.
+    `value_base64`; null where they are null. A message without headers has no such field.
     """
     lines = []
     head = {"topic": columns.topic, "partition": columns.partition}
     rows = zip(columns.numbers, columns.timestamps_ms, columns.keys, columns.values, strict=True)
-    for number, timestamp_ms, key, value in rows:
-        body = {
+    for row, (number, timestamp_ms, key, value) in enumerate(rows):
+        headers = columns.headers_of(row)
+        body: dict[str, object] = {
             **head,
             "number": number,
             "timestamp_ms": timestamp_ms,
             **json_content("key", key),
             **json_content("value", value),
         }
+        if headers:
+            body["headers"] = [
+                {**json_content("key", as_sent(name)), **json_content("value", content)}
+                for name, content in headers
+            ]
         lines.append(json.dumps(body, ensure_ascii=False))
     return ("\n".join(lines) + "\n").encode()
 
@@ -103,16 +118,33 @@ def json_content(name: str, content: bytes | None) -> dict[str, str | None]:
         return {f"{name}_base64": base64.b64encode(content).decode()}
 
 
+def as_sent(name: str) -> bytes:
+    """A header's name as the bytes that were sent."""
+    return name.encode("utf-8", "surrogateescape")
+
+
 def render_hex(columns: MessageColumns) -> bytes:
     """A line about each message, then its value in rows of sixteen bytes."""
     lines = []
     rows = zip(columns.numbers, columns.timestamps_ms, columns.keys, columns.values, strict=True)
-    for number, timestamp_ms, key, value in rows:
+    for row, (number, timestamp_ms, key, value) in enumerate(rows):
         shown_key = "" if key is None else f" key={safe_text(key)}"
         place = f"{columns.topic}/{columns.partition} {number}"
-        lines.append(f"{place} {time_text(timestamp_ms)}{shown_key} {len(value)} bytes")
-        lines += hex_rows(value)
+        size = "null" if value is None else f"{len(value)} bytes"
+        lines.append(f"{place} {time_text(timestamp_ms)}{shown_key} {size}")
+        lines += [f"header {header_text(*header)}" for header in columns.headers_of(row)]
+        lines += hex_rows(value or b"")
     return ("\n".join(lines) + "\n").encode()
+
+
+def header_text(name: str, content: bytes | None) -> str:
+    """`name=value`, or the name alone for a header with the value null."""
+    return safe_text(as_sent(name)) + ("" if content is None else f"={safe_text(content)}")
+
+
+def header_bytes(name: str, content: bytes | None) -> bytes:
+    """As `header_text`, as the bytes that were sent."""
+    return as_sent(name) + (b"" if content is None else b"=" + content)
 
 
 def hex_rows(content: bytes) -> list[str]:
@@ -135,9 +167,10 @@ FIELDS: dict[str, Field] = {
     "time": lambda columns, row: time_text(columns.timestamps_ms[row]).encode(),
     "key": lambda columns, row: columns.keys[row] or b"",
     "key_hex": lambda columns, row: (columns.keys[row] or b"").hex().encode(),
-    "value": lambda columns, row: columns.values[row],
-    "value_hex": lambda columns, row: columns.values[row].hex().encode(),
-    "size": lambda columns, row: b"%d" % len(columns.values[row]),
+    "value": lambda columns, row: columns.values[row] or b"",
+    "value_hex": lambda columns, row: (columns.values[row] or b"").hex().encode(),
+    "size": lambda columns, row: b"%d" % len(columns.values[row] or b""),
+    "headers": lambda columns, row: b",".join(header_bytes(*each) for each in columns.headers_of(row)),
 }
 """The names that a template may have in braces."""
 

@@ -2,5 +2,5 @@
 
 - `fetcher`: keeps fetches under way for all partitions
 - `fetch_state`: the position in each partition, and how an answer changes it
-- `batch`: messages of one partition, as columns
+- `batch`: messages of one partition, as columns; `chunk_readers`: reads bundles and record batches
 """

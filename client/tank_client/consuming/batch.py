@@ -2,19 +2,13 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from tank_client.consuming.chunk_readers import MessageColumns, ReadMessages, reader_of
 from tank_client.errors import CorruptBundle
-from tank_client.model import ConsumedMessage
-from tank_protos.bundle import (
-    Columns,
-    DamagedPart,
-    SoundPart,
-    decode_columns,
-    join_columns,
-    split_damaged,
-)
-from tank_protos.wire.errors import InvalidBundle
+from tank_client.model import ConsumedMessage, Headers
+from tank_protos.bundle import DamagedPart, SoundPart
+from tank_protos.wire.errors import WireError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,17 +21,20 @@ class MessageBatch:
     `topic`, `partition`: the source of the messages. `next_number`: the number to continue with.
     `high_water_mark`: the greatest committed number of the partition when it was fetched.
 
-    `chunk`: the raw bundles, each with its varint length before it; they can hold more than the batch, whose
-    messages have the numbers `lower` to `upper`. `base`: the number of the chunk's first message, without
-    meaning when its first bundle is sparse.
+    `chunk`: the raw bundles, each with its varint length before it, or with `holds_records` Kafka's record
+    batches as they are stored; they can hold more than the batch, whose messages have the numbers `lower` to
+    `upper`. `base`: the number of the chunk's first message, without meaning when its first bundle is sparse,
+    and for record batches.
     """
 
     __slots__ = (
-        "_columns",
         "_on_damage",
+        "_read",
+        "_reader",
         "base",
         "chunk",
         "high_water_mark",
+        "holds_records",
         "lower",
         "next_number",
         "partition",
@@ -57,6 +54,7 @@ class MessageBatch:
         next_number: int,
         high_water_mark: int,
         on_damage: Callable[[CorruptBundle], bool],
+        holds_records: bool = False,
     ) -> None:
         """`on_damage`: called for each bundle that cannot be read; returns whether to read the messages
         behind it.
@@ -70,29 +68,36 @@ class MessageBatch:
         self.upper = upper
         self.next_number = next_number
         self.high_water_mark = high_water_mark
-        self._columns: Columns | None = None
+        self.holds_records = holds_records
+        self._reader = reader_of(holds_records)
+        self._read: ReadMessages | None = None
 
     @property
-    def columns(self) -> Columns:
+    def columns(self) -> MessageColumns:
         """Numbers, timestamps, keys (None: no message has one) and values. A bundle that cannot be read is
         left out, and so are all messages behind it, unless the consumer skips damaged bundles. Raises
         CorruptBundle when no message is left.
         """
-        if self._columns is None:
+        return self._messages().columns
+
+    def _messages(self) -> ReadMessages:
+        """The decoded messages. Raises CorruptBundle, as `columns` says."""
+        if self._read is None:
+            read = self._reader.read
             try:
-                self._columns = decode_columns(self.chunk, self.base, self.lower, self.upper)
-            except InvalidBundle:
-                self._columns = join_columns(
-                    [decode_columns(part.data, part.base, part.lower, part.upper) for part in self._sound()]
+                self._read = read(self.chunk, self.base, self.lower, self.upper)
+            except WireError:
+                self._read = self._reader.join(
+                    [read(part.data, part.base, part.lower, part.upper) for part in self._sound()]
                 )
-        return self._columns
+        return self._read
 
     def _sound(self) -> list[SoundPart]:
         """Returns the parts of the batch that are readable and to be read, and shortens the batch to them.
         Raises CorruptBundle.
         """
         sound: list[SoundPart] = []
-        for part in split_damaged(self.chunk, self.base, self.lower, self.upper):
+        for part in self._reader.split(self.chunk, self.base, self.lower, self.upper):
             if isinstance(part, DamagedPart):
                 error = CorruptBundle(self.topic, self.partition, part.lower, part.reason, last=part.upper)
                 if not self._on_damage(error):
@@ -121,9 +126,18 @@ class MessageBatch:
         return [None] * len(self) if keys is None else keys
 
     @property
-    def values(self) -> list[bytes]:
-        """The values."""
+    def values(self) -> list[bytes | None]:
+        """The values; None where a message of a topic of Kafka's format has null. Messages of topics of
+        TANK's format always have a value, perhaps an empty one."""
         return self.columns.values
+
+    @property
+    def headers(self) -> list[Headers]:
+        """The headers, an empty tuple where there are none. Only messages of topics of Kafka's format have
+        some."""
+        read = self._messages()
+        find = read.headers.get
+        return [find(place, ()) for place in range(len(read.columns.values))]
 
     @property
     def first(self) -> int:
@@ -150,8 +164,8 @@ class MessageBatch:
         )
 
     def messages(self) -> Iterator[ConsumedMessage]:
-        """The messages as tuples (sequence_number, timestamp_ms, key, value, topic, partition)."""
-        numbers, stamps, keys, values = self.columns
+        """The messages as tuples (sequence_number, timestamp_ms, key, value, topic, partition, headers)."""
+        (numbers, stamps, keys, values), headers = self._messages()
         rows = zip(
             numbers,
             stamps,
@@ -159,20 +173,23 @@ class MessageBatch:
             values,
             repeat(self.topic),
             repeat(self.partition),
+            self.headers if headers else repeat(()),
             strict=False,  # a repeated value has no end
         )
         return map(tuple.__new__, repeat(ConsumedMessage), rows)
 
     def to_arrow(self) -> "list[pa.RecordBatch]":
-        """Record batches with the columns key, value, offset (the number), timestamp (ms). Needs pyarrow."""
-        from tank_protos.bundle.arrow import Chunk, decode_arrow
-
-        batches: list[Any]
+        """Record batches with the columns key, value, offset (the number), timestamp (ms), and in topics of
+        Kafka's format headers. Needs pyarrow."""
+        to_arrow = self._reader.to_arrow
         try:
-            batches = list(decode_arrow([Chunk(self.base, self.chunk, self.lower, self.upper)]))
-        except InvalidBundle:
-            batches = list(decode_arrow(Chunk(*part) for part in self._sound()))
-        return batches
+            return to_arrow(self.chunk, self.base, self.lower, self.upper)
+        except WireError:
+            return [
+                batch
+                for part in self._sound()
+                for batch in to_arrow(part.data, part.base, part.lower, part.upper)
+            ]
 
     def starting_at(self, number: int) -> "MessageBatch":
         """Returns the same batch without the messages below `number`."""
@@ -186,4 +203,5 @@ class MessageBatch:
             next_number=self.next_number,
             high_water_mark=self.high_water_mark,
             on_damage=self._on_damage,
+            holds_records=self.holds_records,
         )

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 
 from tank_client import errors
 from tank_client.consuming.batch import MessageBatch
+from tank_client.consuming.chunk_readers import Reached, reader_of
 from tank_client.model import Address, FetchedChunk
 from tank_client.settings import DamagedPolicy, OutOfBoundsPolicy
 from tank_client.wire.data_operations import MAX_FETCH_BYTES
-from tank_protos.bundle import bundles, read_header
-from tank_protos.wire.errors import InvalidBundle
+from tank_protos.wire.errors import WireError
 
 logger = logging.getLogger(__name__)
 
@@ -108,7 +108,7 @@ class FetchState:
         if self.stop_after is not None:
             upper = min(upper, self.stop_after)
         try:
-            last, whole = self._last_number(chunk, asked)
+            last, whole, is_empty = self._reach(chunk, asked)
         except errors.CorruptBundle as error:
             if self.damaged is not DamagedPolicy.SKIP:
                 raise
@@ -124,6 +124,9 @@ class FetchState:
         if last < asked:
             self.behind = False  # the chunk has nothing new: the high-water mark has to rise first
             return None
+        if is_empty:
+            self._pass_over(last, chunk)
+            return None
         batch = MessageBatch(
             self.topic,
             self.partition,
@@ -134,6 +137,7 @@ class FetchState:
             next_number=last + 1,
             high_water_mark=chunk.high_water_mark,
             on_damage=self.meet_damage,
+            holds_records=chunk.holds_records,
         )
         self.fetch_from = last + 1
         self.fetch_bytes = 0
@@ -155,29 +159,22 @@ class FetchState:
         self.behind = True
         self._look_for_end()
 
-    def _last_number(self, chunk: FetchedChunk, asked: int) -> tuple[int, bool]:
-        """Returns the last number of the chunk that may be handed out, and whether the chunk holds a whole
-        bundle.
-        """
-        number, last, whole = chunk.base, 0, False
+    def _reach(self, chunk: FetchedChunk, asked: int) -> Reached:
+        """How far the chunk goes, as far as it may be handed out. Raises CorruptBundle."""
         try:
-            for bundle in bundles(chunk.chunk):
-                header = read_header(bundle)
-                first = header.first if header.sparse else number
-                if not whole and chunk.sparse and not header.sparse:
-                    raise InvalidBundle(
-                        "the answer says that the first bundle has its own numbers, and it has none"
-                    )
-                whole = True
-                if first > chunk.high_water_mark:
-                    break
-                number = first + header.span + 1
-                last = min(number - 1, chunk.high_water_mark)
-        except InvalidBundle as error:
-            if last < asked:
-                raise errors.CorruptBundle(self.topic, self.partition, asked, str(error)) from None
-            # The bundles before the bad one are good; the next fetch begins with the bad one.
-        return last, whole
+            reader = reader_of(chunk.holds_records)
+            return reader.reach(chunk.chunk, chunk.base, chunk.sparse, asked, chunk.high_water_mark)
+        except WireError as error:
+            raise errors.CorruptBundle(self.topic, self.partition, asked, str(error)) from None
+
+    def _pass_over(self, last: int, chunk: FetchedChunk) -> None:
+        """Goes on behind numbers that belong to no message."""
+        if self.position == self.fetch_from:
+            self.position = last + 1
+        self.fetch_from = last + 1
+        self.fetch_bytes = 0
+        self.behind = last < chunk.high_water_mark
+        self._look_for_end()
 
     def _take_nothing(self, chunk: FetchedChunk) -> None:
         self.behind = False

@@ -233,7 +233,12 @@ class Fetcher:
         for topic in {want.topic for want in wants}:
             self._calls.leaders.meet(topic, transport)
         request = consume_request(
-            transport.server, wants, wait_ms, self._settings.min_bytes, settings.client_id
+            transport.server,
+            wants,
+            wait_ms,
+            self._settings.min_bytes,
+            settings.client_id,
+            takes_records=True,
         )
         timeout_ms = settings.attempt_timeout_ms + wait_ms
         what = f"fetch of {len(wants)} partitions"

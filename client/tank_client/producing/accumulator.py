@@ -4,7 +4,7 @@ has the later life of a bundle.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from tank_client import errors
 from tank_client.producing.partition_queue import (
@@ -12,7 +12,10 @@ from tank_client.producing.partition_queue import (
     Delivery,
     PartitionQueue,
     PendingBundle,
+    RecordHeaders,
 )
+from tank_client.producing.topic_format import TopicFormat, check_message
+from tank_protos.bundle import MAX_KEY_BYTES
 from tank_protos.bundle.cut import fill
 
 MAX_BUNDLE_MESSAGES = 16_384
@@ -33,25 +36,55 @@ def as_bytes(content: object) -> bytes:
 
 
 class InputColumns(NamedTuple):
-    """Messages as columns of the same length; `keys` None: no message has a key."""
+    """Messages as columns of the same length; `keys` None: no message has a key; `headers` None: no message
+    has headers."""
 
-    values: Sequence[bytes]
+    values: Sequence[bytes | None]
     keys: Sequence[bytes | None] | None
     timestamps_ms: Sequence[int]
+    headers: Sequence[RecordHeaders] | None = None
+    has_null: bool = False
+    """Whether a value is None."""
 
     def part(self, start: int, stop: int) -> "InputColumns":
         """A slice of them."""
         keys = None if self.keys is None else self.keys[start:stop]
-        return InputColumns(self.values[start:stop], keys, self.timestamps_ms[start:stop])
+        headers = None if self.headers is None else self.headers[start:stop]
+        return InputColumns(
+            self.values[start:stop], keys, self.timestamps_ms[start:stop], headers, self.has_null
+        )
 
     def pick(self, places: Sequence[int]) -> "InputColumns":
         """The messages at these indexes."""
-        values, keys, stamps = self
+        values, keys, stamps, headers, has_null = self
         return InputColumns(
             [values[at] for at in places],
             None if keys is None else [keys[at] for at in places],
             [stamps[at] for at in places],
+            None if headers is None else [headers[at] for at in places],
+            has_null,
         )
+
+    def fill(self, start: int, most: int, room: int) -> tuple[int, int]:
+        """How many messages from `start` on fit, as `tank_protos.bundle.cut.fill` says; headers count,
+        too."""
+        values, keys, _, headers, has_null = self
+        if headers is None and not has_null:
+            return fill(cast(Sequence[bytes], values), keys, start, most, room)
+        size, end = 0, min(start + most, len(values))
+        while start < end:
+            size += len(values[start] or b"") + (len(keys[start] or b"") if keys is not None else 0)
+            if headers is not None:
+                size += headers_bytes(headers[start])
+            start += 1
+            if size >= room:
+                break
+        return start, size
+
+
+def headers_bytes(headers: RecordHeaders) -> int:
+    """The size of headers, as the producer's memory counts it."""
+    return sum(len(name) + len(value or b"") + MESSAGE_OVERHEAD_BYTES for name, value in headers)
 
 
 @dataclass(slots=True, eq=False)
@@ -60,6 +93,7 @@ class TopicQueues:
 
     partitions: int | None
     learned_ms: float
+    format: TopicFormat = TopicFormat.BUNDLES
     stale: bool = False
     """Whether the number of partitions must be asked for again."""
     by_partition: dict[int, PartitionQueue] = field(default_factory=dict)
@@ -137,7 +171,7 @@ class Accumulator:
         queues = self.topics[topic]
         if partition is None:
             partitions = _known(queues)
-            if key:
+            if key or (key is not None and queues.format is TopicFormat.RECORDS):
                 partition = self._hash(key) % partitions
             else:
                 if queues.sticky < 0:
@@ -150,19 +184,33 @@ class Accumulator:
         self, topic: str, batch: InputColumns, partition: int | None
     ) -> Iterable[tuple[int | None, InputColumns]]:
         """Splits messages by their partition, each run in order: the named partition, the partitions of the
-        keys, or None for messages without key.
+        keys, or None for messages without key. Raises the errors of `check_message`.
         """
-        if partition is not None or batch.keys is None or not any(batch.keys):
+        queues = self.topics[topic]
+        self._check(topic, queues.format, batch)
+        # An empty key is one only where the stored format tells it from none.
+        has_empty_keys = queues.format is TopicFormat.RECORDS
+        if partition is not None or batch.keys is None or not (has_empty_keys or any(batch.keys)):
             return [(partition, batch)]
-        partitions, key_hash = _known(self.topics[topic]), self._hash
+        partitions, key_hash = _known(queues), self._hash
         places: dict[int | None, list[int]] = {}
         for at, key in enumerate(batch.keys):
-            place = key_hash(key) % partitions if key else None
+            has_key = key is not None if has_empty_keys else bool(key)
+            place = key_hash(key) % partitions if has_key and key is not None else None
             if place in places:
                 places[place].append(at)
             else:
                 places[place] = [at]
         return [(place, batch.pick(chosen)) for place, chosen in places.items()]
+
+    @staticmethod
+    def _check(topic: str, stored: TopicFormat, batch: InputColumns) -> None:
+        if stored is not TopicFormat.RECORDS:
+            longest = max(map(len, filter(None, batch.keys or ())), default=0)
+            has_headers = batch.headers is not None and any(batch.headers)
+            check_message(
+                topic, stored, has_headers=has_headers, has_null=batch.has_null, longest_key=longest
+            )
 
     def _new_queue(self, topic: str, queues: TopicQueues, partition: int) -> PartitionQueue:
         if not 0 <= partition < (65536 if queues.partitions is None else queues.partitions):
@@ -172,19 +220,37 @@ class Accumulator:
         return queue
 
     def add(
-        self, topic: str, value: bytes, key: bytes | None, partition: int | None, timestamp_ms: int
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        partition: int | None,
+        timestamp_ms: int,
+        headers: RecordHeaders = (),
     ) -> PendingBundle:
-        """Adds one message; returns its bundle, which is sealed when it is full."""
-        size = len(value)
-        if key:
+        """Adds one message; returns its bundle, which is sealed when it is full. Raises the errors of
+        `check_message`."""
+        size = 0 if value is None else len(value)
+        queues = self.topics[topic]
+        if key is not None:
             if type(key) is not bytes:
                 key = as_bytes(key)
-            size += len(key)
-        bundle = self.topics[topic].taking
-        if bundle is None or key or partition is not None:
+            if not key and queues.format is not TopicFormat.RECORDS:
+                key = None  # bundles hold no empty key
+            else:
+                size += len(key)
+        if headers or value is None:
+            check_message(
+                topic, queues.format, has_headers=bool(headers), has_null=value is None, longest_key=0
+            )
+            size += headers_bytes(headers)
+        bundle = queues.taking
+        if bundle is None or key is not None or partition is not None:
             bundle = self._bundle_for(topic, key, partition)
         values = bundle.values
-        if key:
+        if headers:
+            bundle.headers[len(values)] = headers
+        if key is not None:
             if bundle.keys is None:
                 bundle.keys = [None] * len(values)
             bundle.keys.append(key)
@@ -200,11 +266,12 @@ class Accumulator:
 
     def _bundle_for(self, topic: str, key: bytes | None, partition: int | None) -> PendingBundle:
         """The open bundle that takes such a message."""
-        if key and len(key) > 255:
-            raise errors.InvalidArgument(f"topic {topic!r}: a key of {len(key)} bytes; keys have at most 255")
+        if key is not None and len(key) > MAX_KEY_BYTES:
+            stored = self.topics[topic].format
+            check_message(topic, stored, has_headers=False, has_null=False, longest_key=len(key))
         queue = self.place(topic, key, partition)
         bundle = queue.open or self._open(queue)
-        if not key and partition is None:
+        if key is None and partition is None:
             self.topics[topic].taking = bundle
         return bundle
 
@@ -217,8 +284,10 @@ class Accumulator:
         bundle = queue.open or self._open(queue)
         room = min(self._batch_bytes - bundle.size_bytes, free_bytes)
         before = len(bundle.values)
-        stop, size = fill(run.values, run.keys, at, MAX_BUNDLE_MESSAGES - before, room)
-        values, keys, timestamps_ms = run if stop - at == len(run.values) else run.part(at, stop)
+        stop, size = run.fill(at, MAX_BUNDLE_MESSAGES - before, room)
+        values, keys, timestamps_ms, headers, _ = run if stop - at == len(run.values) else run.part(at, stop)
+        if headers is not None:
+            bundle.headers.update((before + place, found) for place, found in enumerate(headers) if found)
         if keys is not None and bundle.keys is None:
             bundle.keys = [None] * before
         if bundle.keys is not None:
@@ -235,6 +304,8 @@ class Accumulator:
         bundle = queue.open = PendingBundle(
             queue.topic, queue.partition, self._new_delivery(), self._now_ms(), self._order
         )
+        topic = self.topics.get(queue.topic)
+        bundle.as_records = topic is not None and topic.format is TopicFormat.RECORDS
         self.unfinished[self._order] = bundle
         self._order += 1
         self.active[queue] = None

@@ -1,26 +1,29 @@
 """Checks a program's messages, and puts them into columns for a producer."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from operator import index
 from types import NoneType
 from typing import Any
 
 from tank_client import errors
+from tank_client.model import HeadersToSend
 from tank_client.producing.accumulator import InputColumns, as_bytes
+from tank_client.producing.partition_queue import RecordHeaders
 
 PORTION_MESSAGES = 1024
 """How many messages are read from a generator at once."""
 
 
 def column_batches(
-    values: Iterable[bytes],
+    values: Iterable[bytes | None],
     keys: Iterable[bytes | None] | None,
     timestamps_ms: Iterable[int] | int | None,
+    headers: Iterable[HeadersToSend | None] | None = None,
 ) -> Iterator[InputColumns]:
     """The messages as columns: sequences as a whole, generators in portions. Raises InvalidArgument."""
-    columns = (values, keys, timestamps_ms)
+    columns = (values, keys, timestamps_ms, headers)
     if all(isinstance(column, Sequence) or not isinstance(column, Iterable) for column in columns):
         yield _checked(*columns)
         return
@@ -42,18 +45,54 @@ def _taker(column: Any) -> Callable[[], Any]:
     return lambda: list(islice(rest, PORTION_MESSAGES))
 
 
-def _checked(values: Any, keys: Any, timestamps_ms: Any) -> InputColumns:
+def _checked(values: Any, keys: Any, timestamps_ms: Any, headers: Any = None) -> InputColumns:
     if not isinstance(values, Sequence):
         raise errors.InvalidArgument(f"values are many messages, not one {type(values).__name__}")
     count = len(values)
-    return InputColumns(all_bytes(values), all_keys(keys, count), stamps_of(count, timestamps_ms))
+    contents = all_bytes(values)
+    return InputColumns(
+        contents,
+        all_keys(keys, count),
+        stamps_of(count, timestamps_ms),
+        None if headers is None else all_headers(headers, count),
+        None in contents,
+    )
 
 
-def all_bytes(values: Sequence[bytes]) -> list[bytes]:
-    """The values, each of them bytes."""
+def all_bytes(values: Sequence[bytes | None]) -> list[bytes | None]:
+    """The values, each of them bytes, or None for null."""
     if not _are_all(values, bytes):
-        return [as_bytes(value) for value in values]
+        return [None if value is None else as_bytes(value) for value in values]
     return values if isinstance(values, list) else list(values)
+
+
+def all_headers(headers: Sequence[HeadersToSend | None], messages: int) -> list[RecordHeaders] | None:
+    """The headers of all messages; None when no message has some."""
+    if len(headers) != messages:
+        raise errors.InvalidArgument(f"{len(headers)} lists of headers for {messages} values")
+    found = [record_headers(each) for each in headers]
+    return found if any(found) else None
+
+
+def record_headers(headers: HeadersToSend | None) -> RecordHeaders:
+    """The headers of one message, as they are sent. Raises InvalidArgument for a name that is no text, and a
+    value that is neither bytes nor None."""
+    if not headers:
+        return ()
+    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    found: list[tuple[bytes, bytes | None]] = []
+    try:
+        for name, value in pairs:
+            found.append(
+                (name.encode("utf-8", "surrogateescape"), None if value is None else as_bytes(value))
+            )
+    except (AttributeError, TypeError, ValueError) as wrong:
+        if isinstance(wrong, errors.InvalidArgument):
+            raise
+        raise errors.InvalidArgument(
+            "headers are pairs of a name, which is text, and a value, which is bytes or None"
+        ) from None
+    return tuple(found)
 
 
 def _are_all(column: Sequence[object], *types: type) -> bool:
@@ -65,15 +104,13 @@ def _are_all(column: Sequence[object], *types: type) -> bool:
 
 
 def all_keys(keys: Sequence[bytes | None] | None, messages: int) -> list[bytes | None] | None:
-    """The keys, each of them bytes of at most 255, or None; as many as there are messages."""
+    """The keys, each of them bytes or None; as many as there are messages."""
     if keys is None:
         return None
     if len(keys) != messages:
         raise errors.InvalidArgument(f"{len(keys)} keys for {messages} values")
     if not _are_all(keys, bytes, NoneType):
         keys = [None if key is None else as_bytes(key) for key in keys]
-    if any(length > 255 for length in map(len, filter(None, keys))):
-        raise errors.InvalidArgument("a key has at most 255 bytes")
     return keys if isinstance(keys, list) else list(keys)
 
 

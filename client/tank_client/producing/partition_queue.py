@@ -15,11 +15,13 @@ When a bundle is given up, those behind it must not be refused for the gap that 
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from tank_client import errors
 from tank_client.model import ProducerIdentity, Stored
 
+RecordHeaders: TypeAlias = tuple[tuple[bytes, bytes | None], ...]
+"""A message's headers as they are sent: names and values."""
 SEQUENCE_MODULUS = 1 << 31
 """Sequence numbers of idempotent producers wrap here, as Kafka's do."""
 MESSAGE_OVERHEAD_BYTES = 100
@@ -52,15 +54,19 @@ class PendingBundle:
     delivery: Delivery
     opened_ms: float
     order: int
-    values: list[bytes] = field(default_factory=list)
+    values: list[bytes | None] = field(default_factory=list)
     keys: list[bytes | None] | None = None
     timestamps: list[int] = field(default_factory=list)
+    headers: dict[int, RecordHeaders] = field(default_factory=dict)
+    """Of the messages that have some, by their index."""
+    as_records: bool = False
+    """Whether it is sent as a record batch, for a topic of Kafka's format; else as one of TANK's bundles."""
     size_bytes: int = 0
-    """The size of keys and values."""
+    """The size of keys, values and headers."""
     counted: int = 0
     """The number of messages, once the columns are gone."""
     batch: bytes | None = None
-    """Encoded, with its length before it; the columns above are empty then."""
+    """Encoded, a bundle with its length before it; the columns above are empty then."""
     max_timestamp_ms: int = 0
     sequence: int = -1
     """The producer's number of its first message; -1: none yet."""

@@ -20,6 +20,7 @@ from tank_client.producing.delivery import Deliveries, judge, timed_out
 from tank_client.producing.encoding import encode_bundle
 from tank_client.producing.partition_queue import Delivery, PartitionQueue, PendingBundle
 from tank_client.producing.partitioner import key_hash
+from tank_client.producing.topic_format import TopicFormat, format_of
 from tank_client.routing.calls import Calls
 from tank_client.routing.routes import Route
 from tank_client.settings import ProducerSettings
@@ -92,18 +93,20 @@ class Sender:
         if known is not None and not known.stale:
             return
         try:
-            count: int | None = (await Admin(calls).partition_counts([topic]))[topic]
+            count, stored = await _facts_of(calls, topic)
         except errors.FeatureMissing:
             if partition is None:
                 raise
-            count = None
+            count, stored = None, TopicFormat.BUNDLES
         except errors.TankError as error:
             if known is None or not error.retriable:
                 raise
-            count = known.partitions  # the known number stays valid until the broker answers again
+            # what is known stays valid until the broker answers again
+            count, stored = known.partitions, known.format
         with self._lock:
             known = self.accumulator.topics.setdefault(topic, TopicQueues(count, self.now_ms()))
-            known.partitions, known.learned_ms, known.stale = count, self.now_ms(), False
+            known.partitions, known.format = count, stored
+            known.learned_ms, known.stale = self.now_ms(), False
 
     def wake(self) -> None:
         """Lets the engine look for bundles to send, or to wait for. In the loop's thread only."""
@@ -247,6 +250,7 @@ class Sender:
                 max_timestamp_ms=bundle.max_timestamp_ms,
                 required_acks=settings.required_acks,
                 ack_timeout_ms=settings.ack_timeout_ms,
+                holds_records=bundle.as_records,
             )
             request, answer = produce_request(transport.server, to_store, self._calls.settings.client_id)
             timeout_ms = self._calls.settings.attempt_timeout_ms + settings.ack_timeout_ms
@@ -297,6 +301,8 @@ class Sender:
     ) -> None:
         """Handles a failed bundle: it is sent again, or given up."""
         now_ms = self.now_ms()
+        if isinstance(error, errors.FormatChanged) and queue.topic in self.accumulator.topics:
+            self.accumulator.topics[queue.topic].stale = True
         leaders, route = self._calls.leaders, (queue.topic, queue.partition)
         leaders.failed(route, error, at)
         error = leaders.lagging(error, at) or error
@@ -383,3 +389,13 @@ class Sender:
             self._timer = None
         if self.accumulator.active:
             self._timer = self._loop.call_at(at_ms / 1000 + 0.0005, self._pump)
+
+
+async def _facts_of(calls: Calls, topic: str) -> tuple[int | None, TopicFormat]:
+    """Asks for the topic's number of partitions and its format. Raises UnknownTopic; FeatureMissing from a
+    broker of the old document."""
+    server = await calls.server()
+    if not has(server, "describe_topics"):
+        return (await Admin(calls).partition_counts([topic]))[topic], TopicFormat.BUNDLES
+    (described,) = (await calls.describe([topic]))[1]
+    return len(described.partitions), format_of(described, server)

@@ -123,10 +123,19 @@ class Client:
         return Consumer(self, self._thread.run(make()), self._thread)
 
     def fetch(
-        self, topic: str, partition: int, number: int, max_bytes: int = 1 << 20, max_wait_ms: int = 0
+        self,
+        topic: str,
+        partition: int,
+        number: int,
+        max_bytes: int = 1 << 20,
+        max_wait_ms: int = 0,
+        *,
+        takes_records: bool = False,
     ) -> FetchedChunk:
-        """Returns raw bundles of one partition; see `tank_client.Client.fetch`."""
-        return self._thread.run(self._client.fetch(topic, partition, number, max_bytes, max_wait_ms))
+        """Returns raw bundles of one partition, or record batches; see `tank_client.Client.fetch`."""
+        return self._thread.run(
+            self._client.fetch(topic, partition, number, max_bytes, max_wait_ms, takes_records=takes_records)
+        )
 
     def leader(self, topic: str, partition: int) -> tuple[Address, Features]:
         """Returns the address and the features of the broker that leads the partition; see
@@ -145,6 +154,7 @@ class Client:
         max_timestamp_ms: int = 0,
         required_acks: int = 0,
         ack_timeout_ms: int = 0,
+        holds_records: bool = False,
     ) -> Stored:
         """Appends one bundle; see `tank_client.Client.produce_bundle`."""
         return self._thread.run(
@@ -158,6 +168,7 @@ class Client:
                 max_timestamp_ms=max_timestamp_ms,
                 required_acks=required_acks,
                 ack_timeout_ms=ack_timeout_ms,
+                holds_records=holds_records,
             )
         )
 

@@ -8,10 +8,10 @@ from types import TracebackType
 
 from tank_client import errors
 from tank_client.client import Client as AsyncClient
-from tank_client.model import Stored
+from tank_client.model import HeadersToSend, Stored
 from tank_client.producer import buffer_full
 from tank_client.producing.accumulator import as_bytes
-from tank_client.producing.input_columns import column_batches, stamps_of
+from tank_client.producing.input_columns import column_batches, record_headers, stamps_of
 from tank_client.producing.partition_queue import MESSAGE_OVERHEAD_BYTES, Delivery
 from tank_client.producing.sender import Sender
 from tank_client.routing.routes import check_topic
@@ -79,29 +79,31 @@ class Producer:
     def send(
         self,
         topic: str,
-        value: bytes,
+        value: bytes | None,
         *,
         key: bytes | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
+        headers: HeadersToSend | None = None,
     ) -> "Future[Stored]":
         """Adds a message to its partition's bundle, and blocks only while the buffer is full (raises
         BufferFull after max_block_ms). The returned delivery belongs to the bundle, and is shared by its
         messages.
         """
-        if type(value) is not bytes:
+        if type(value) is not bytes and value is not None:
             value = as_bytes(value)
+        found = record_headers(headers) if headers else ()
         known = self._accumulator.topics.get(topic)
         if known is None or known.stale:
             self._learn(topic, partition)
         if self._thread.forked:
             self._thread.check()  # after a fork, no thread of this process would send the message
         stamp = int(time.time() * 1000) if timestamp_ms is None else stamps_of(1, timestamp_ms)[0]
-        size = len(value) + MESSAGE_OVERHEAD_BYTES
+        size = (0 if value is None else len(value)) + MESSAGE_OVERHEAD_BYTES
         with self._lock:
             if self._accumulator.held_bytes + size > self._settings.buffer_bytes or self._sender.closed:
                 self._wait_for_room(size)
-            bundle = self._accumulator.add(topic, value, key, partition, stamp)
+            bundle = self._accumulator.add(topic, value, key, partition, stamp, found)
             if self._accumulator.news:
                 self._wake()
             return bundle.delivery  # type: ignore[return-value]  # made by _new_future
@@ -109,17 +111,18 @@ class Producer:
     def send_many(
         self,
         topic: str,
-        values: Iterable[bytes],
+        values: Iterable[bytes | None],
         *,
         keys: Iterable[bytes | None] | None = None,
         partition: int | None = None,
         timestamps_ms: Iterable[int] | int | None = None,
+        headers: Iterable[HeadersToSend | None] | None = None,
     ) -> "list[Future[Stored]]":
         """Adds many messages at once, at much less cost for each; returns the deliveries of their bundles, in
         order for each partition. Lists and generators: see `tank_client.Producer.send_many`."""
         accumulator = self._accumulator
         deliveries: dict[Future[Stored], None] = {}
-        for batch in column_batches(values, keys, timestamps_ms):
+        for batch in column_batches(values, keys, timestamps_ms, headers):
             self._thread.check()
             self._learn(topic, partition)
             for place, run in accumulator.runs(topic, batch, partition):

@@ -1,7 +1,7 @@
 """Fetching and producing as operations, for each kind of broker; pure."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from tank_client import errors
 from tank_client.model import Address, Features, FetchedChunk, Stored
@@ -20,9 +20,14 @@ from tank_protos.generated.tank import (
     IdempotentProduceResponse,
     IdempotentTopic,
     ProducePartition,
+    ProduceRecordBatchesRequest,
+    ProduceRecordBatchesResponse,
     ProduceRequest,
     ProduceResponse,
     ProduceTopic,
+    RecordBatchesPartition,
+    RecordBatchesPartitionResult,
+    RecordBatchesTopic,
 )
 from tank_protos.wire.buffer import Buffer
 
@@ -30,6 +35,12 @@ MAX_PER_COUNT = 255
 """Topics in a consume request, and partitions in each of them: the counts are one byte."""
 MAX_FETCH_BYTES = 64 << 20
 """The longest wait; brokers shorten longer ones to it."""
+
+
+RECORD_BATCHES: Final = "produce_record_batches"
+"""The message of brokers that take record batches, and send those of topics of Kafka's format as they are."""
+_TAKES_RECORD_BATCHES: Final = 2
+"""The flag of a consume request for it."""
 
 
 class Want(NamedTuple):
@@ -64,9 +75,16 @@ def split_wants(wants: Sequence[Want]) -> list[list[Want]]:
 
 
 def consume_request(
-    server: Features, wants: Sequence[Want], max_wait_ms: int, min_bytes: int, client_id: str
+    server: Features,
+    wants: Sequence[Want],
+    max_wait_ms: int,
+    min_bytes: int,
+    client_id: str,
+    *,
+    takes_records: bool = False,
 ) -> ConsumeRequest:
-    """One request for all `wants`, which `split_wants` has made to fit."""
+    """One request for all `wants`, which `split_wants` has made to fit. `takes_records`: record batches come
+    as they are stored, where the broker can do so; else they come as bundles."""
     topics: dict[str, list[ConsumePartition]] = {}
     for topic, partition, number, max_bytes in wants:
         topics.setdefault(topic, []).append(
@@ -77,6 +95,7 @@ def consume_request(
         client_id=client_id,
         max_wait_ms=max_wait_ms,
         min_bytes=min_bytes,
+        flags=_TAKES_RECORD_BATCHES if takes_records and has(server, RECORD_BATCHES) else 0,
         topics=[ConsumeTopic(name=name, partitions=partitions) for name, partitions in topics.items()],
     )
 
@@ -119,6 +138,9 @@ def _entry(want: Want, entry: FetchedPartition, chunk: memoryview) -> FetchedChu
     if flag in (ConsumeFlag.DATA, ConsumeFlag.SPARSE):
         base = entry.base_sequence_number if flag == ConsumeFlag.DATA else 0
         return FetchedChunk(base, entry.high_water_mark, chunk, flag == ConsumeFlag.SPARSE)
+    if flag == ConsumeFlag.RECORD_BATCHES:
+        mark, first = entry.high_water_mark, entry.first_available
+        return FetchedChunk(0, mark, chunk, first_available=first, holds_records=True)
     if flag == ConsumeFlag.OUT_OF_BOUNDS:
         return errors.OutOfBounds(topic, partition, want.number, entry.first_available, entry.high_water_mark)
     if flag == ConsumeFlag.OTHER_LEADER:
@@ -134,8 +156,10 @@ def _entry(want: Want, entry: FetchedPartition, chunk: memoryview) -> FetchedChu
     raise errors.ProtocolViolation(f"unknown flag {flag:#04x} in a consume answer")
 
 
-def fetch(want: Want, max_wait_ms: int, client_id: str) -> ClientOperation[FetchedChunk]:
-    """Fetches raw bundles of one partition."""
+def fetch(
+    want: Want, max_wait_ms: int, client_id: str, *, takes_records: bool = False
+) -> ClientOperation[FetchedChunk]:
+    """Fetches raw bundles of one partition, or record batches; see `consume_request`."""
 
     def read(answer: ConsumeResponse, server: Features) -> FetchedChunk:
         result = read_consume(answer, [want])[0].result
@@ -145,7 +169,9 @@ def fetch(want: Want, max_wait_ms: int, client_id: str) -> ClientOperation[Fetch
 
     return ClientOperation(
         name=f"fetch {want.topic}/{want.partition}",
-        build=lambda server: consume_request(server, [want], max_wait_ms, 0, client_id),
+        build=lambda server: consume_request(
+            server, [want], max_wait_ms, 0, client_id, takes_records=takes_records
+        ),
         answer=lambda server: ConsumeResponse,
         read=read,
         route=(want.topic, want.partition),
@@ -154,7 +180,8 @@ def fetch(want: Want, max_wait_ms: int, client_id: str) -> ClientOperation[Fetch
 
 
 class BundleToStore(NamedTuple):
-    """One bundle, with its length before it, and what makes a repeat recognizable."""
+    """One bundle, with its length before it, and what makes a repeat recognizable; or, with `holds_records`,
+    one record batch, see `tank_protos.kafka.produced_batch`."""
 
     topic: str
     partition: int
@@ -165,13 +192,22 @@ class BundleToStore(NamedTuple):
     max_timestamp_ms: int = 0
     required_acks: int = 0
     ack_timeout_ms: int = 0
+    holds_records: bool = False
+
+
+ProduceAnswer: TypeAlias = ProduceResponse | IdempotentProduceResponse | ProduceRecordBatchesResponse
 
 
 def produce_request(
     server: Features, bundle: BundleToStore, client_id: str
 ) -> tuple[TankRequest, type[TankAnswer]]:
     """Returns the request that stores the bundle, and the type of its answer: our own message where the
-    broker knows it (its answer has the numbers), else TANK's."""
+    broker knows it (its answer has the numbers), else TANK's. Raises FeatureMissing for a record batch that a
+    broker of an older version can't take, because no bundle holds it."""
+    if bundle.holds_records:
+        if has(server, RECORD_BATCHES):
+            return _record_batch_request(bundle, client_id), ProduceRecordBatchesResponse
+        bundle = _as_bundle(server, bundle)
     if has(server, "idempotent_produce"):
         return IdempotentProduceRequest(
             client_id=client_id,
@@ -213,21 +249,50 @@ def produce_request(
     ), ProduceResponse
 
 
-def read_produce(
-    answer: ProduceResponse | IdempotentProduceResponse, bundle: BundleToStore
-) -> Stored | errors.TankError:
+def _record_batch_request(batch: BundleToStore, client_id: str) -> ProduceRecordBatchesRequest:
+    entry = RecordBatchesPartition(batch.partition, batch.sequence, memoryview(batch.batch))
+    return ProduceRecordBatchesRequest(
+        client_id=client_id,
+        required_acks=batch.required_acks,
+        ack_timeout_ms=batch.ack_timeout_ms,
+        producer_id=batch.producer_id,
+        producer_epoch=batch.producer_epoch,
+        topics=[RecordBatchesTopic(batch.topic, [entry])],
+    )
+
+
+def _as_bundle(server: Features, batch: BundleToStore) -> BundleToStore:
+    """The same messages as a bundle: during an upgrade the next leader may be of the version before."""
+    from tank_protos.kafka import produced_batch
+    from tank_protos.kafka.errors import InvalidRecords
+
+    try:
+        made = produced_batch.as_bundle(batch.batch)
+    except InvalidRecords:
+        raise errors.FeatureMissing(
+            "headers, null values, and keys that are empty or longer than 255 bytes",
+            server.version,
+            "update all brokers first",
+        ) from None
+    return batch._replace(batch=made, holds_records=False)
+
+
+def read_produce(answer: ProduceAnswer, bundle: BundleToStore) -> Stored | errors.TankError:
     """Reads whether and where the bundle is stored. Raises ProtocolViolation when the answer does not fit the
     request.
     """
     topic, partition = bundle.topic, bundle.partition
-    if isinstance(answer, IdempotentProduceResponse):
+    if isinstance(answer, IdempotentProduceResponse | ProduceRecordBatchesResponse):
         if len(answer.topics) != 1 or len(answer.topics[0].partitions) != 1:
             raise errors.ProtocolViolation("a produce answer with another number of entries than the request")
         result = answer.topics[0].partitions[0]
         if result.error == ProduceError.OTHER_LEADER:
             known = result.leader_host and result.leader_port
             return Redirected(Address(result.leader_host, result.leader_port) if known else None)
-        return error_of(result.error, topic, partition) or Stored(result.first, result.last)
+        words = result.message if isinstance(result, RecordBatchesPartitionResult) else ""
+        if words:
+            words = f"{topic}/{partition}: {words}"
+        return error_of(result.error, topic, partition, words) or Stored(result.first, result.last)
     if len(answer.results) != 1:
         raise errors.ProtocolViolation("a produce answer with another number of entries than the request")
     plain = answer.results[0]
@@ -240,9 +305,11 @@ def produce(bundle: BundleToStore, client_id: str) -> ClientOperation[Stored]:
     """Stores one bundle; repeatable only when it has a producer id."""
 
     def answer(server: Features) -> type[TankAnswer]:
+        if bundle.holds_records and has(server, RECORD_BATCHES):
+            return ProduceRecordBatchesResponse
         return IdempotentProduceResponse if has(server, "idempotent_produce") else ProduceResponse
 
-    def read(message: ProduceResponse | IdempotentProduceResponse, server: Features) -> Stored:
+    def read(message: ProduceAnswer, server: Features) -> Stored:
         result = read_produce(message, bundle)
         if isinstance(result, errors.TankError):
             raise result
@@ -259,6 +326,25 @@ def produce(bundle: BundleToStore, client_id: str) -> ClientOperation[Stored]:
     )
 
 
-def to_store(topic: str, partition: int, bundle: Buffer, **what: int) -> BundleToStore:
-    """A bundle without its length prefix as one to store."""
-    return BundleToStore(topic, partition, as_batch(bundle), **what)
+def to_store(
+    topic: str,
+    partition: int,
+    bundle: Buffer,
+    *,
+    producer_id: int = 0,
+    producer_epoch: int = 0,
+    sequence: int = 0,
+    max_timestamp_ms: int = 0,
+    holds_records: bool = False,
+) -> BundleToStore:
+    """A bundle without its length prefix, or a record batch, as one to store."""
+    return BundleToStore(
+        topic,
+        partition,
+        bundle if holds_records else as_batch(bundle),
+        producer_id,
+        producer_epoch,
+        sequence,
+        max_timestamp_ms,
+        holds_records=holds_records,
+    )

@@ -157,6 +157,10 @@ _ERRORS: dict[int, tuple[type[errors.TankError], str]] = {
         "{place}: the partition remembers as many producers as it may, and all of them wrote within the last "
         "minute; have fewer producers write to it, or keep each for longer",
     ),
+    ErrorCode.OTHER_FORMAT: (
+        errors.FormatChanged,
+        "{place}: the topic was made anew, and stores TANK's bundles now: send the messages again",
+    ),
     ErrorCode.LIMIT_REACHED: (errors.RequestRefused, "{place}: the cluster's limit is reached"),
     ErrorCode.DAMAGED: (errors.Damaged, "{place}: the broker's copy is damaged; `tank status` says more"),
     ErrorCode.NO_LEADER: (errors.NoLeader, "{place}: the partition has no leader now"),

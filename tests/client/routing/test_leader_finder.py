@@ -31,7 +31,7 @@ from tests.support.waiting import run
 SHORT_LAG = replace(QUICK, view_lag_ms=50)
 
 
-async def first_of_a_consumer(client: Client, **options: object) -> list[bytes]:
+async def first_of_a_consumer(client: Client, **options: object) -> list[bytes | None]:
     consumer = client.consumer("t", **options)  # type: ignore[arg-type]
     batch = await anext(consumer)
     await consumer.close()
