@@ -15,10 +15,10 @@ from tank_cli.shell.shapes import SHAPES
 from tank_client import errors
 from tests.cli.conftest import Tank
 from tests.support.clients.cli_shapes import assert_same_shape, parsed
-from tests.support.clients.scripted_client import FakeBroker
+from tests.support.clients.scripted_client import FakeBroker, Kept
 
 
-def values(broker: FakeBroker, partition: int = 0, topic: str = "t") -> list[bytes]:
+def values(broker: FakeBroker, partition: int = 0, topic: str = "t") -> list[bytes | None]:
     return [kept.value for kept in broker.topics[topic].partitions[partition]]
 
 
@@ -239,3 +239,55 @@ def test_what_was_read_before_a_fault_is_flushed(
     assert ended.exit_code == (1 if isinstance(fault, CliError) else ExitCode.INTERRUPTED)
     assert ("flush", None) in broker.calls
     assert values(broker) == [b"one", b"two"]
+
+
+def test_headers_of_the_command_line_come_before_those_of_a_message(tank: Tank, broker: FakeBroker) -> None:
+    broker.topics["t"].settings["log.format"] = "kafka"
+    line = (
+        b'{"value":null,"key":"k","headers":[{"key":"own","value":null},{"key":"b","value_base64":"/w=="}]}'
+    )
+    ended = tank("produce", "t", "--format", "messages", "-H", "h=1", "--header", "h=a=b", stdin=line)
+    assert ended.exit_code == 0, ended.stderr
+    (kept,) = broker.topics["t"].partitions[0]
+    assert (kept.key, kept.value) == (b"k", None)
+    assert kept.headers == (("h", b"1"), ("h", b"a=b"), ("own", None), ("b", b"\xff"))
+
+
+def test_what_consume_prints_of_headers_and_null_can_be_produced_again(
+    tank: Tank, broker: FakeBroker
+) -> None:
+    broker.topics["t"].settings["log.format"] = "kafka"
+    headers = (("h", b"\xff"), ("\udcff", None), ("e", b""))
+    broker.topics["t"].partitions[0] += [Kept(1, 5, b"", None, headers), Kept(2, 6, None, b"")]
+    lines = tank("consume", "t", "--format", "json").stdout_bytes
+    assert tank("produce", "t", "--format", "messages", stdin=lines).exit_code == 0
+    kept = broker.topics["t"].partitions[0]
+    assert [each[1:] for each in kept[2:]] == [each[1:] for each in kept[:2]]
+
+
+@pytest.mark.parametrize("given", ["h", "=v", ""])
+def test_a_header_has_a_name_and_a_value(given: str, tank: Tank, broker: FakeBroker) -> None:
+    ended = tank("produce", "t", "-m", "x", "--header", given)
+    assert (ended.exit_code, "NAME=VALUE" in ended.stderr) == (ExitCode.USAGE, True)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (b'{"value":"x","headers":5}', "'headers' is no list"),
+        (b'{"value":"x","headers":[5]}', "'headers' is no list"),
+        (b'{"value":"x","headers":[{"value":"x"}]}', "has no 'key'"),
+    ],
+)
+def test_headers_of_another_form_are_named(line: bytes, said: str, tank: Tank, broker: FakeBroker) -> None:
+    ended = tank("produce", "t", "--format", "messages", stdin=line)
+    assert (ended.exit_code, said in ended.stderr) == (ExitCode.FAILED, True)
+
+
+def test_keys_of_any_length_go_to_topics_of_kafkas_format(tank: Tank, broker: FakeBroker) -> None:
+    key = "k" * 300
+    assert tank("produce", "t", "-m", "x", "--key", key).exit_code == ExitCode.USAGE
+    broker.topics["t"].settings["log.format"] = "kafka"
+    assert tank("produce", "t", "-m", "x", "--key", key).exit_code == 0
+    assert tank("produce", "t", "--key-separator", ":", stdin=f"{key}:y".encode()).exit_code == 0
+    assert [kept.key for kept in broker.topics["t"].partitions[0]] == [key.encode()] * 2

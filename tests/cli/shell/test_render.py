@@ -96,3 +96,29 @@ def test_a_template_in_a_terminal_keeps_its_own_signs_and_escapes_the_messages()
 def test_a_wrong_template_says_what_is_right(template: str, said: str) -> None:
     with pytest.raises(CliError, match=said.replace("{", r"\{").replace("}", r"\}").replace("?", r"\?")):
         render.parse_template(template)
+
+
+WITH_HEADERS = MessageColumns(
+    "orders",
+    0,
+    [1, 2],
+    [1_357_017_420_000, -1],
+    [b"k", None],
+    [None, b""],
+    [(("source", b"shop"), ("flag", None)), ()],
+)
+
+
+def test_null_and_headers_are_told_in_json_and_hex_and_by_template() -> None:
+    first, second = (json.loads(line) for line in render.json_lines(WITH_HEADERS).splitlines())
+    assert (first["value"], second["value"]) == (None, "")
+    assert first["headers"] == [{"key": "source", "value": "shop"}, {"key": "flag", "value": None}]
+    assert "headers" not in second
+    lines = render.render_hex(WITH_HEADERS).decode().splitlines()
+    assert lines[0].endswith(" key=k null")
+    assert lines[1:3] == ["header source=shop", "header flag"]
+    assert lines[3].endswith(" 0 bytes")
+    shown = render.template_renderer("{number} {headers} {size}.", for_terminal=False)(WITH_HEADERS)
+    assert shown == b"1 source=shop,flag 0.\n2  0.\n"
+    for for_terminal in (True, False):
+        assert render.text_renderer(for_terminal=for_terminal, key_separator=None)(WITH_HEADERS) == b"\n\n"

@@ -15,6 +15,7 @@ from tank_client.model import (
     Ends,
     Features,
     FoundTime,
+    Headers,
     PartitionDescription,
     ServerStatus,
     Setting,
@@ -30,7 +31,8 @@ class Kept(NamedTuple):
     number: int
     timestamp_ms: int
     key: bytes | None
-    value: bytes
+    value: bytes | None
+    headers: Headers = ()
 
 
 @dataclass
@@ -69,8 +71,12 @@ class FakeBatch:
         return [each.key for each in self.kept]
 
     @property
-    def values(self) -> list[bytes]:
+    def values(self) -> list[bytes | None]:
         return [each.value for each in self.kept]
+
+    @property
+    def headers(self) -> list[Headers]:
+        return [each.headers for each in self.kept]
 
 
 class FakeBroker:
@@ -236,11 +242,12 @@ class FakeProducer:
     def send_many(
         self,
         topic: str,
-        values: Sequence[bytes],
+        values: Sequence[bytes | None],
         *,
         keys: Sequence[bytes | None] | None = None,
         partition: int | None = None,
         timestamps_ms: Sequence[int] | None = None,
+        headers: Sequence[Headers] | None = None,
     ) -> "list[Future[Stored]]":
         self._broker.calls.append(("send_many", len(values)))
         made = self._broker.topic(topic)
@@ -250,8 +257,9 @@ class FakeProducer:
         kept = made.partitions[place]
         first = len(kept) + 1
         stamps = timestamps_ms or [time.time_ns() // 1_000_000] * len(values)
-        for key, value, stamp in zip(keys or [None] * len(values), values, stamps, strict=True):
-            kept.append(Kept(len(kept) + 1, stamp, key, value))
+        columns = (keys or [None] * len(values), values, stamps, headers or [()] * len(values))
+        for key, value, stamp, found in zip(*columns, strict=True):
+            kept.append(Kept(len(kept) + 1, stamp, key, value, found))
         future: Future[Stored] = Future()
         future.set_result(Stored(first, len(kept)))
         return [future] * len(values)
