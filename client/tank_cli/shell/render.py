@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tank_client.model import Headers
 
 HEX_BYTES_A_LINE = 16
+NO_TIME = -1  # of records of Kafka's clients that set none
 FIELD = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 OBEYED_IN_JSON = re.compile(OBEYED.pattern.replace("\x0a-", "\x0b-", 1))  # without line ends
 ESCAPES = {r"\n": "\n", r"\t": "\t", r"\0": "\0", r"\r": "\r", r"\\": "\\"}
@@ -85,7 +86,8 @@ def json_renderer(*, for_terminal: bool) -> Renderer:
 
 def json_lines(columns: MessageColumns) -> bytes:
     """A JSON object a line. Key and value as strings where they are UTF-8, else as `key_base64`,
-    `value_base64`; null where they are null. A message without headers has no such field.
+    `value_base64`; null where they are null, as is a time that was never set. A message without headers has
+    no such field.
     """
     lines = []
     head = {"topic": columns.topic, "partition": columns.partition}
@@ -95,7 +97,7 @@ def json_lines(columns: MessageColumns) -> bytes:
         body: dict[str, object] = {
             **head,
             "number": number,
-            "timestamp_ms": timestamp_ms,
+            "timestamp_ms": None if timestamp_ms == NO_TIME else timestamp_ms,
             **json_content("key", key),
             **json_content("value", value),
         }

@@ -114,6 +114,7 @@ def test_null_and_headers_are_told_in_json_and_hex_and_by_template() -> None:
     assert (first["value"], second["value"]) == (None, "")
     assert first["headers"] == [{"key": "source", "value": "shop"}, {"key": "flag", "value": None}]
     assert "headers" not in second
+    assert (first["timestamp_ms"], second["timestamp_ms"]) == (1_357_017_420_000, None)
     lines = render.render_hex(WITH_HEADERS).decode().splitlines()
     assert lines[0].endswith(" key=k null")
     assert lines[1:3] == ["header source=shop", "header flag"]
