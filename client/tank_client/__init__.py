@@ -17,7 +17,7 @@ from tank_client.admin import Admin
 from tank_client.client import Client
 from tank_client.consumer import Consumer
 from tank_client.consuming.batch import MessageBatch
-from tank_client.consuming.chunk_readers import MessageColumns
+from tank_client.consuming.chunk_readers import BatchColumns
 from tank_client.errors import (
     BufferFull,
     BundleRefused,
@@ -106,6 +106,7 @@ __all__ = [
     "Address",
     "Admin",
     "AtTime",
+    "BatchColumns",
     "BrokerDescription",
     "BrokerReport",
     "Buffer",
@@ -136,7 +137,6 @@ __all__ = [
     "HeadersToSend",
     "InvalidArgument",
     "MessageBatch",
-    "MessageColumns",
     "MessageTooLarge",
     "NoLeader",
     "NoPosition",

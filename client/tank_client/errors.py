@@ -17,7 +17,7 @@ class InvalidArgument(TankError, ValueError):
     """The caller passed an invalid argument; nothing was sent."""
 
 
-class UnsupportedByFormat(InvalidArgument):
+class UnsupportedByFormat(TankError):
     """The topic's stored format has no place for a part of the message: TANK's bundles hold neither headers
     nor null values. Nothing was stored."""
 

@@ -20,6 +20,9 @@ COLUMNS = {
     "timestamp": "timestamp",
     "timestampType": "int",
 }
+HEADERS = "headers"
+HEADERS_TYPE = "array<struct<key:string,value:binary>>"
+"""The column with includeHeaders=true, behind the others, and its type; as in Spark's Kafka source."""
 CREATE_TIME = 0  # timestampType: the producer set the time, as in Kafka's CreateTime
 
 
@@ -36,9 +39,14 @@ class Layout:
     flat: bool = False
 
 
+def columns_of(options: SourceOptions) -> dict[str, str]:
+    """The columns that a read may have, and their types."""
+    return {**COLUMNS, HEADERS: HEADERS_TYPE} if options.include_headers else COLUMNS
+
+
 def default_schema(options: SourceOptions) -> str:
     """The schema as DDL when the query names none: all columns; `value` is a struct with `valueSchema`."""
-    types = dict(COLUMNS)
+    types = dict(columns_of(options))
     if options.value_format is ValueFormat.JSON:
         if options.value_schema is None:
             raise SchemaError(
@@ -55,14 +63,20 @@ def layout_of(schema: StructType, options: SourceOptions) -> Layout:
     names = tuple(str(name) for name in schema.fieldNames())
     kinds = {str(field.name): str(field.dataType.simpleString()) for field in schema.fields}
     as_json = options.value_format is ValueFormat.JSON
-    if as_json and not (kinds.get("value", "").startswith("struct<") and set(names) <= set(COLUMNS)):
+    if as_json and not (
+        kinds.get("value", "").startswith("struct<") and set(names) <= set(columns_of(options))
+    ):
         _check_corrupt_field(schema, options)
         return Layout(names, flat=True)
     for name, kind in kinds.items():
         if name == "value" and as_json:
             continue
-        if COLUMNS.get(name) != kind:
-            wanted = ", ".join(f"{column} {wanted_kind}" for column, wanted_kind in COLUMNS.items())
+        if columns_of(options).get(name) != kind:
+            wanted = ", ".join(
+                f"{column} {wanted_kind}" for column, wanted_kind in columns_of(options).items()
+            )
+            if name == HEADERS and not options.include_headers:
+                raise SchemaError("the column `headers` needs .option('includeHeaders', 'true')")
             raise SchemaError(
                 f"tank has no column `{name} {kind}`; it has {wanted}: leave out .schema(...), "
                 "or add .option('valueFormat', 'json') to have the content decoded into your columns"

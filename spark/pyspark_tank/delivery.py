@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
-from pyspark_tank.bundling import Bundler, BundleRows, KeyPartitioner, TopicPartition
+from pyspark_tank.bundling import Bundler, BundleRows, KeyPartitioner, SinkTopic, TopicPartition
 from pyspark_tank.connecting import options_named
 from pyspark_tank.errors import SinkError
 from pyspark_tank.identity import WriteIdentity, Written
 from pyspark_tank.leader_connection import LeaderConnection
 from pyspark_tank.options import Compression, SinkOptions
 from tank_client.errors import OutOfOrderSequence, TankError
+from tank_client.producing.topic_format import TopicFormat, format_of
 from tank_client.wire.data_operations import to_store
 from tank_protos.wire.errors import WireError
 
@@ -27,6 +28,15 @@ if TYPE_CHECKING:
 # few enough that a task holds a few MB.
 MAX_WAITING_BUNDLES = 4
 SEQUENCES = 2**31  # a producer's sequence numbers begin again at this
+
+
+class _Marks(TypedDict):
+    """What the broker recognizes a repeat by."""
+
+    producer_id: int
+    producer_epoch: int
+    sequence: int
+    max_timestamp_ms: int
 
 
 class _Sending(NamedTuple):
@@ -76,7 +86,7 @@ class _Delivery:
     def run(self, batches: Iterator[pa.RecordBatch]) -> Written:
         options = self._options
         bundler = Bundler(
-            KeyPartitioner(self._partitions, self._identity.task, options.bundle_rows),
+            KeyPartitioner(self._topic, self._identity.task, options.bundle_rows),
             options.topic,
             max_rows=options.bundle_rows,
             max_bytes=options.bundle_bytes,
@@ -90,9 +100,10 @@ class _Delivery:
             self._confirm()
         return Written(self._rows, self._bundles)
 
-    def _partitions(self, topic: str) -> int:
+    def _topic(self, topic: str) -> SinkTopic:
         (described,) = self._client.admin.describe_topics([topic])
-        return len(described.partitions)
+        stored = format_of(described, self._client.admin.features())
+        return SinkTopic(len(described.partitions), stored is TopicFormat.RECORDS)
 
     def _send(self, where: TopicPartition, rows: BundleRows) -> None:
         if not self._producer_id:
@@ -117,7 +128,13 @@ class _Delivery:
         try:
             leader = self._leader(where)
             number = leader.send(
-                to_store(where.topic, where.partition, bundle, **self._marks(rows, sequence))
+                to_store(
+                    where.topic,
+                    where.partition,
+                    bundle,
+                    holds_records=rows.as_records,
+                    **self._marks(rows, sequence),
+                )
             )
         except (OSError, TankError):
             leader, number = None, 0
@@ -144,7 +161,7 @@ class _Delivery:
             self._leader_of[where] = leader
         return leader
 
-    def _marks(self, rows: BundleRows, sequence: int) -> dict[str, int]:
+    def _marks(self, rows: BundleRows, sequence: int) -> _Marks:
         """The producer's id, epoch and sequence number, by which the broker recognizes a repeat."""
         return {
             "producer_id": self._producer_id,
@@ -156,13 +173,30 @@ class _Delivery:
     def _encode(self, where: TopicPartition, rows: BundleRows) -> bytes:
         from tank_protos.bundle import Codec, encode
 
+        compression = self._options.compression
+        if rows.as_records:
+            return self._encode_records(rows)
         codec = {
             Compression.AUTO: None,
             Compression.NONE: Codec.NONE,
             Compression.SNAPPY: Codec.SNAPPY,
-        }[self._options.compression]
+        }[compression]
         return encode(
             rows.values, timestamps=rows.timestamp_ms, keys=rows.keys, codec=codec, topic=where.topic
+        )
+
+    def _encode_records(self, rows: BundleRows) -> bytes:
+        from tank_protos.kafka import produced_batch
+
+        headers = {place: found for place, found in enumerate(rows.headers or ()) if found}
+        return produced_batch.encode(
+            rows.values,
+            timestamps=rows.timestamp_ms,
+            keys=rows.keys,
+            headers=headers,
+            compression={Compression.AUTO: None, Compression.NONE: False, Compression.SNAPPY: True}[
+                self._options.compression
+            ],
         )
 
     def _produce(self, where: TopicPartition, rows: BundleRows, bundle: bytes, sequence: int) -> None:
@@ -172,7 +206,9 @@ class _Delivery:
         """
         try:
             marks = self._marks(rows, sequence)
-            self._client.produce_bundle(where.topic, where.partition, bundle, **marks)
+            self._client.produce_bundle(
+                where.topic, where.partition, bundle, holds_records=rows.as_records, **marks
+            )
         except OutOfOrderSequence:
             if len(rows.values) == 1:
                 raise

@@ -55,7 +55,9 @@ class LeaderConnection:
     def ask(self, want: Want, max_wait_ms: int) -> None:
         """Sends the request; the answer waits in the socket until `answer`."""
         assert self._asked is None
-        request = consume_request(self._server, [want], max_wait_ms, 0, self._settings.client_id)
+        request = consume_request(
+            self._server, [want], max_wait_ms, 0, self._settings.client_id, takes_records=True
+        )
         self._request(request, max_wait_ms)
         self._asked = want
 

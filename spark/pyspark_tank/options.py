@@ -119,6 +119,8 @@ class SourceOptions:
     latest_offset_wait_ms: int = DEFAULT_LATEST_OFFSET_WAIT_MS
     fetch_bytes: int = DEFAULT_FETCH_BYTES
     fetch_timeout_ms: int = DEFAULT_FETCH_TIMEOUT_MS
+    # Whether there is a column `headers`.
+    include_headers: bool = False
     without_meaning: tuple[str, ...] = ()
 
 
@@ -154,7 +156,6 @@ _DURATION_MS = {
 def parse_source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
     """The options of a read. Raises OptionError, naming the option and what to write instead."""
     given, without_meaning = _sort_out(options, foreign=SINK_KEYS)
-    _refuse_headers(given)
     if streaming:
         for key in BATCH_ONLY:
             if key in given:
@@ -184,6 +185,7 @@ def parse_source_options(options: Mapping[str, str], *, streaming: bool) -> Sour
         max_trigger_delay_ms=_duration_ms(given, "maxTriggerDelay", DEFAULT_MAX_TRIGGER_DELAY_MS),
         min_partitions=_optional_count(given, "minPartitions"),
         max_records_per_partition=_optional_count(given, "maxRecordsPerPartition"),
+        include_headers=_boolean(given, "includeHeaders", False),
         value_format=value_format,
         value_schema=value_schema,
         parse_mode=_choice(given, "mode", ParseMode, ParseMode.PERMISSIVE),
@@ -209,7 +211,7 @@ def parse_source_options(options: Mapping[str, str], *, streaming: bool) -> Sour
 def parse_sink_options(options: Mapping[str, str], *, streaming: bool = False) -> SinkOptions:
     """The options of a write. Raises OptionError, naming the option and what to write instead."""
     given, without_meaning = _sort_out(options, foreign=SOURCE_KEYS)
-    _refuse_headers(given)
+    _boolean(given, "includeHeaders", False)  # a write takes headers from its column
     write_name, write_id = _write(given, streaming)
     return SinkOptions(
         servers=_servers(given),
@@ -292,14 +294,6 @@ def _sort_out(options: Mapping[str, str], foreign: frozenset[str]) -> tuple[dict
 def _unknown(key: str) -> str:
     nearest = difflib.get_close_matches(key.lower(), CANONICAL, n=1, cutoff=0.0)
     return f"tank has no option {key!r}; the nearest is {CANONICAL[nearest[0]]!r} (all: docs/spark.md)"
-
-
-def _refuse_headers(given: Mapping[str, str]) -> None:
-    if _boolean(given, "includeHeaders", False):
-        raise OptionError(
-            "includeHeaders=true is not possible: a Tank message is a key, a value and a time, "
-            "without headers; remove the option, or keep such fields in the value"
-        )
 
 
 def _servers(given: Mapping[str, str]) -> str:

@@ -158,7 +158,10 @@ class RangeFetcher:
             if not isinstance(fetched, int):
                 # One at a time, so that no more than a batch is decoded.
                 wanted = Chunk(fetched.base, fetched.chunk, begin, end - 1)
-                yield from map(fill.batch, self._decoded(wanted))
+                if fetched.holds_records:
+                    yield from map(fill.records, self._decoded_records(wanted))
+                else:
+                    yield from map(fill.batch, self._decoded(wanted))
             if offset >= end:
                 return
 
@@ -187,6 +190,30 @@ class RangeFetcher:
                     )
                 else:
                     yield from decode_buffers([Chunk(*piece)])
+
+    def _decoded_records(self, wanted: Chunk) -> Iterator[pa.RecordBatch]:
+        """Does the same for Kafka's record batches."""
+        from tank_protos.bundle import DamagedPart
+        from tank_protos.kafka.stored_arrow import decode_arrow
+        from tank_protos.kafka.stored_chunk import split_damaged
+        from tank_protos.wire.errors import WireError
+
+        reached = wanted.lower
+        try:
+            for read in decode_arrow(wanted.data, wanted.lower, wanted.upper):
+                reached = read.column("offset")[read.num_rows - 1].as_py() + 1
+                yield read
+        except WireError:
+            part = self._messages
+            for piece in split_damaged(wanted.data, reached, wanted.upper):
+                if isinstance(piece, DamagedPart):
+                    data_loss(
+                        self._options.fail_on_data_loss,
+                        f"{part.topic}/{part.partition}: the messages {piece.lower} to {piece.upper} cannot "
+                        f"be read ({piece.reason})",
+                    )
+                else:
+                    yield from decode_arrow(piece.data, piece.lower, piece.upper)
 
     def close(self) -> None:
         """Ends the connection to the leader."""
@@ -232,7 +259,12 @@ class RangeFetcher:
                 self.close()
         try:
             return self._client.fetch(
-                part.topic, part.partition, offset, self._options.fetch_bytes, FETCH_WAIT_MS
+                part.topic,
+                part.partition,
+                offset,
+                self._options.fetch_bytes,
+                FETCH_WAIT_MS,
+                takes_records=True,
             )
         except OutOfBounds as bounds:
             first, last = bounds.first_available, bounds.high_water_mark
@@ -253,6 +285,8 @@ class RangeFetcher:
         from tank_protos.bundle import bundles, read_header
         from tank_protos.wire.varint import MAX_BYTES
 
+        if fetched.holds_records:
+            return self._reached_in_records(fetched, offset)
         number = fetched.base if len(fetched.chunk) else offset
         self._bundle_bytes = 0
         for bundle in bundles(fetched.chunk):
@@ -263,6 +297,19 @@ class RangeFetcher:
                 return self._messages.end
             number = first + header.span + 1
         return max(offset, min(number, self._messages.end))
+
+    def _reached_in_records(self, fetched: FetchedChunk, offset: int) -> int:
+        from tank_protos.kafka.record_batch import batches, read_header
+
+        number, end = offset, self._messages.end
+        self._bundle_bytes = 0
+        for batch in batches(fetched.chunk):
+            self._bundle_bytes = max(self._bundle_bytes, len(batch))
+            header = read_header(batch)
+            if header.base_offset + 1 >= end:
+                return end
+            number = header.last_offset + 2
+        return max(offset, min(number, end))
 
     def _nothing_came(self, offset: int, fetched: FetchedChunk) -> int:
         """Handles that nothing came for `fetchTimeoutMs`: returns the end of the range, or raises an
@@ -299,6 +346,11 @@ class _Filler:
         from pyspark_tank.json_values import JsonDecoder
 
         self._arrow_schema = to_arrow_schema(schema, timezone="UTC")
+        self._layout = layout
+        self._messages = messages
+        self._constants = {
+            "topic": messages.topic, "partition": messages.partition, "timestampType": CREATE_TIME
+        }  # fmt: skip
         self._json: JsonDecoder | None = None
         if layout.flat:
             self._json = JsonDecoder(self._arrow_schema, options.parse_mode, options.corrupt_field)
@@ -322,6 +374,37 @@ class _Filler:
         else:
             made = [make(columns) for make in self._makers]
         return pa.RecordBatch.from_arrays(made, schema=self._arrow_schema)
+
+    def records(self, read: pa.RecordBatch) -> pa.RecordBatch:
+        """The same out of messages that `tank_protos.kafka.stored_arrow` has decoded."""
+        import pyarrow as pa
+
+        if self._layout.flat:
+            assert self._json is not None
+            made = self._json.decode(_without_nulls(read)).flatten()
+        else:
+            made = [self._of_records(name, read) for name in self._layout.names]
+        return pa.RecordBatch.from_arrays(made, schema=self._arrow_schema)
+
+    def _of_records(self, name: str, read: pa.RecordBatch) -> pa.Array:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        from tank_protos.bundle.arrow import MAX_TIMESTAMP_MS
+
+        kind = self._arrow_schema.field(name).type
+        if name == "value" and self._json is not None:
+            return self._json.decode(_without_nulls(read))
+        if name == "timestamp":
+            times = read.column("timestamp")
+            latest = pc.max(times).as_py()
+            if latest >= MAX_TIMESTAMP_MS:
+                number = read.column("offset")[pc.index(times, latest).as_py()].as_py()
+                raise _too_late(self._messages, number)
+            return pc.multiply(times, 1000).cast(kind)
+        if name in read.schema.names:
+            return read.column(name).cast(kind)
+        return pa.repeat(pa.scalar(self._constants[name], kind), read.num_rows)
 
     def _maker(
         self, name: str, kind: pa.DataType, messages: OffsetRange
@@ -347,8 +430,7 @@ class _Filler:
                 return number_array((wanted * 1000).data, columns.rows, 0, kind)
 
             return timestamps
-        constants = {"topic": messages.topic, "partition": messages.partition, "timestampType": CREATE_TIME}
-        same = _Constant(constants.get(name), kind)
+        same = _Constant(self._constants.get(name), kind)
         if name == "key":
             return lambda columns: (
                 same(columns) if columns.keys is None else columns.keys.slice(columns.begin, columns.rows)
@@ -370,14 +452,23 @@ def _refuse_times(
     """Raises TankSourceError, which names the first message whose time Spark's column can't hold."""
     import numpy as np
 
+    numbers = np.frombuffer(columns.numbers, np.int64, columns.rows, 8 * columns.begin)
+    raise _too_late(part, int(numbers[times_ms.argmax()]))
+
+
+def _too_late(part: OffsetRange, number: int) -> TankSourceError:
     from tank_protos.bundle.arrow import MAX_TIMESTAMP_MS
 
-    numbers = np.frombuffer(columns.numbers, np.int64, columns.rows, 8 * columns.begin)
-    raise TankSourceError(
-        f"{part.topic}/{part.partition}: the message at offset {numbers[times_ms.argmax()]} has a time of "
+    return TankSourceError(
+        f"{part.topic}/{part.partition}: the message at offset {number} has a time of "
         f"{MAX_TIMESTAMP_MS} ms or later, which Spark's timestamps, in microseconds, do not hold: read "
         "without the column `timestamp`, for instance by .schema('key BINARY, value BINARY')"
     )
+
+
+def _without_nulls(read: pa.RecordBatch) -> pa.Array:
+    """The values for the decoder of JSON, which makes a null struct of an empty one."""
+    return read.column("value").fill_null(b"")
 
 
 class _Constant:

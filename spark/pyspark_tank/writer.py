@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter
 
+from pyspark_tank.columns import HEADERS_TYPE
 from pyspark_tank.errors import SchemaError, SinkError
 from pyspark_tank.identity import WriteIdentity, Written
 from pyspark_tank.options import SinkOptions
@@ -95,6 +96,7 @@ def stream_identity() -> WriteIdentity:
 _WRITABLE = {
     "key": ("string", "binary"),
     "value": ("string", "binary"),
+    "headers": (HEADERS_TYPE,),
     "topic": ("string",),
     "partition": ("int",),
 }
@@ -109,10 +111,6 @@ def check_columns(schema: StructType, options: SinkOptions) -> None:
         raise SchemaError(
             f"the rows have no column `value` (they have {', '.join(kinds) or 'none'}): make one, "
             "for instance by df.selectExpr('to_json(struct(*)) AS value')"
-        )
-    if "headers" in kinds:
-        raise SchemaError(
-            "a Tank message has no headers: drop the column `headers`, or put it into the value"
         )
     for name, wanted in _WRITABLE.items():
         if name in kinds and kinds[name] not in wanted:

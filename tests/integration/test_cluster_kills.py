@@ -131,7 +131,7 @@ def test_any_one_process_may_be_killed_under_load_and_nothing_is_lost(tmp_path: 
         with Client(servers) as client, client.consumer([OURS, RAW], stop_at_end=True) as consumer:
             found: dict[str, list[int]] = {OURS: [], RAW: []}
             for batch in consumer:
-                found[batch.topic] += map(int, batch.values)
+                found[batch.topic] += [int(value or 0) for value in batch.values]
         shown = json.loads(cluster.tank("topic", "list", "--output", "json"))["topics"]
         assert {topic["name"]: topic["messages"] for topic in shown} == {t: len(found[t]) for t in found}
         ours, raw = (load.acknowledged for load in loads)

@@ -155,7 +155,7 @@ def test_json_fields_can_be_the_columns(spark: SparkSession, json_topic: Topic) 
     ("options", "says"),
     [
         ({"startingOffset": "earliest"}, "nearest is 'startingOffsets'"),
-        ({"includeHeaders": "true"}, "without headers"),
+        ({"includeHeaders": "perhaps"}, "includeHeaders"),
         ({"startingOffsets": "latest"}, "nothing to read"),
         ({"startingOffsets": '{"other": {"0": 1}}'}, "which is not read"),
         ({"subscribe": "no-such-topic"}, "tank topic create no-such-topic"),
@@ -202,7 +202,7 @@ def test_rows_choose_their_topic_and_partition(spark: SparkSession, new_topic: N
     [
         ("1 AS value", "append", "use to_json"),
         ("'a' AS content", "append", "no column `value`"),
-        ("'a' AS value, array('h') AS headers", "append", "no headers"),
+        ("'a' AS value, array('h') AS headers", "append", "column `headers` is array<string>"),
         ("'a' AS value", "overwrite", "a log, which only grows"),
     ],
 )

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyspark_tank.bundling import Bundler, BundleRows, KeyPartitioner, TopicPartition
+from pyspark_tank.bundling import Bundler, BundleRows, KeyPartitioner, SinkTopic, TopicPartition
 from pyspark_tank.errors import SinkError
 from tank_client.producing.partitioner import crc32c
 
@@ -21,7 +21,7 @@ def bundle(
     messages: list[tuple[bytes | None, bytes]], cuts: list[int], *, topic: str | None = "t", task: int = 0
 ) -> Bundles:
     bundler = Bundler(
-        KeyPartitioner(lambda _: 3, task, 7), topic, max_rows=7, max_bytes=100, now_ms=lambda: 5
+        KeyPartitioner(lambda _: SinkTopic(3), task, 7), topic, max_rows=7, max_bytes=100, now_ms=lambda: 5
     )
     table = pa.table(
         {"key": pa.array([key for key, _ in messages], pa.binary()),
@@ -52,7 +52,9 @@ def test_every_row_once_in_order_within_bounds(messages: list[tuple[bytes | None
     for where, parts in made.items():
         for part in parts:
             names = part.keys or [None] * len(part.values)
-            size = sum(len(value) + len(name or b"") for value, name in zip(part.values, names, strict=True))
+            size = sum(
+                len(value or b"") + len(name or b"") for value, name in zip(part.values, names, strict=True)
+            )
             assert 1 <= len(part.values) <= 7
             assert size <= 100 or len(part.values) == 1
             assert all(name is None or crc32c(name) % 3 == where.partition for name in names)
@@ -92,9 +94,9 @@ def test_rows_without_key_go_round_in_runs_from_the_tasks_own_partition() -> Non
     assert all(part.keys is None for parts in made.values() for part in parts)
 
 
-def add(batch: dict[str, pa.Array], topic: str | None = None) -> dict[TopicPartition, list[bytes]]:
-    bundler = Bundler(KeyPartitioner(lambda _: 3, 0, 7), topic, max_rows=7, max_bytes=100)
-    made: dict[TopicPartition, list[bytes]] = defaultdict(list)
+def add(batch: dict[str, pa.Array], topic: str | None = None) -> dict[TopicPartition, list[bytes | None]]:
+    bundler = Bundler(KeyPartitioner(lambda _: SinkTopic(3), 0, 7), topic, max_rows=7, max_bytes=100)
+    made: dict[TopicPartition, list[bytes | None]] = defaultdict(list)
     for where, part in [*bundler.add(pa.record_batch(batch)), *bundler.finish()]:
         made[where] += part.values
     return dict(made)
@@ -130,8 +132,8 @@ def test_long_runs_are_shared_out_as_single_rows_are(
          "partition": pa.array(partitions, pa.int32()),
          "key": pa.array([b"k%d" % row if keyed and row % 3 else None for row in range(len(partitions))])}
     )  # fmt: skip
-    bundler = Bundler(KeyPartitioner(lambda _: 3, 0, 7), "t", max_rows=500, max_bytes=1 << 20)
-    made: dict[int, list[tuple[bytes, bytes | None]]] = defaultdict(list)
+    bundler = Bundler(KeyPartitioner(lambda _: SinkTopic(3), 0, 7), "t", max_rows=500, max_bytes=1 << 20)
+    made: dict[int, list[tuple[bytes | None, bytes | None]]] = defaultdict(list)
     bounds = sorted({0, len(partitions), *(cut % (len(partitions) + 1) for cut in cuts)})
     parts = [table.slice(begin, end - begin).combine_chunks() for begin, end in itertools.pairwise(bounds)]
     bundles = [found for part in parts for batch in part.to_batches() for found in bundler.add(batch)]
@@ -161,3 +163,44 @@ def test_a_partition_that_is_not_there_is_refused(partition: int) -> None:
 def test_a_null_topic_is_refused() -> None:
     with pytest.raises(SinkError, match="topic"):
         add({"value": pa.array([b"x"]), "topic": pa.array([None], pa.string())})
+
+
+def rows_of(batch: dict[str, pa.Array], *, keeps_records: bool) -> list[BundleRows]:
+    partitioner = KeyPartitioner(lambda _: SinkTopic(1, keeps_records), 0, 7)
+    bundler = Bundler(partitioner, "t", max_rows=3, max_bytes=100, now_ms=lambda: 5)
+    return [rows for _, rows in [*bundler.add(pa.record_batch(batch)), *bundler.finish()]]
+
+
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+
+def test_a_topic_of_record_batches_keeps_null_empty_keys_and_headers() -> None:
+    headers = [[{"key": "h", "value": b"1"}, {"key": "h", "value": None}], None, [], None]
+    batch = {
+        "value": pa.array([b"a", None, b"", b"d"], pa.binary()),
+        "key": pa.array([b"", None, b"k" * 300, None], pa.binary()),
+        "headers": pa.array(headers, HEADERS),
+    }
+    first, second, third = rows_of(batch, keeps_records=True)
+    assert (first.values, first.keys) == ([b"a", None], [b"", None])
+    assert first.headers == [((b"h", b"1"), (b"h", None)), ()]
+    assert (second.values, second.keys, second.as_records) == ([b""], [b"k" * 300], True)
+    assert third.values == [b"d"]
+    ((half, before), (other, after)) = first.halves()
+    assert (half.headers, before, other.headers, after) == ([((b"h", b"1"), (b"h", None))], 0, [()], 1)
+
+
+def test_a_topic_of_bundles_writes_null_as_empty_and_refuses_headers_with_advice() -> None:
+    value = pa.array([b"a", None], pa.binary())
+    nothing = pa.array([None, []], HEADERS)
+    (rows,) = rows_of({"value": value, "headers": nothing}, keeps_records=False)
+    assert (rows.values, rows.headers, rows.as_records) == ([b"a", b""], None, False)
+    some = pa.array([None, [{"key": "h", "value": None}]], HEADERS)
+    with pytest.raises(SinkError, match="--format kafka"):
+        rows_of({"value": value, "headers": some}, keeps_records=False)
+
+
+def test_a_header_needs_a_name() -> None:
+    nameless = pa.array([[{"key": None, "value": b"x"}]], HEADERS)
+    with pytest.raises(SinkError, match="without a name"):
+        rows_of({"value": pa.array([b"a"]), "headers": nameless}, keeps_records=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -122,7 +122,7 @@ def test_bundles_that_the_broker_never_got_are_missed(
         if number != LOST:
             confirm(leader, number)
 
-    def lose_it_again(client: Client, topic: str, partition: int, content: bytes, **marks: int) -> None:
+    def lose_it_again(client: Client, topic: str, partition: int, content: bytes, **marks: Any) -> None:
         if marks["sequence"] not in lost:
             produce(client, topic, partition, content, **marks)
 

@@ -242,12 +242,12 @@ def test_limits_of_a_batch() -> None:
         read(streaming=True, minOffsetsPerTrigger="10", maxOffsetsPerTrigger="9")
 
 
-def test_headers_are_refused_with_the_reason() -> None:
-    assert not hasattr(read(includeHeaders="false"), "include_headers")
-    with pytest.raises(OptionError, match="without headers"):
-        read(includeHeaders="true")
-    with pytest.raises(OptionError, match="without headers"):
-        parse_sink_options({"topic": "t", "includeheaders": "true"})
+def test_headers_are_read_when_they_are_asked_for() -> None:
+    assert not read().include_headers
+    assert read(includeHeaders="true").include_headers
+    with pytest.raises(OptionError, match="includeHeaders"):
+        read(includeHeaders="perhaps")
+    assert parse_sink_options({"topic": "t", "includeheaders": "true"}) == parse_sink_options({"topic": "t"})
 
 
 def test_json_values() -> None:

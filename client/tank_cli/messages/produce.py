@@ -107,14 +107,7 @@ def produce_options(function: Callable[..., None]) -> Callable[..., None]:
                 "`consume --format json` prints them. file: each file is one message.",
             ),
             click.option("--key", "-k", metavar="KEY", help="The key of all messages."),
-            click.option(
-                "--header",
-                "-H",
-                "headers",
-                multiple=True,
-                metavar="NAME=VALUE",
-                help="A header of all messages; may be repeated. For topics of Kafka's format.",
-            ),
+            click.option("--header", "-H", "headers", multiple=True, metavar="NAME=VALUE", help=HEADER_HELP),
             click.option("--key-separator", metavar="TEXT", help="The text between key and value in a line."),
             click.option("--key-field", metavar="NAME", help="The JSON field that is the key."),
             click.option(
@@ -154,6 +147,7 @@ def produce_options(function: Callable[..., None]) -> Callable[..., None]:
     return function
 
 
+HEADER_HELP = "A header of all messages; may be repeated. For topics of Kafka's format."
 ACKS_HELP = (
     "Replicas that must hold a message: 0 the topic's min.insync.replicas, 255 half of those in sync, "
     "n the leader and n more.  [default: 0]"

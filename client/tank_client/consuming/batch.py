@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING
 
-from tank_client.consuming.chunk_readers import MessageColumns, ReadMessages, reader_of
+from tank_client.consuming.chunk_readers import BatchColumns, ReadMessages, reader_of
 from tank_client.errors import CorruptBundle
 from tank_client.model import ConsumedMessage, Headers
 from tank_protos.bundle import DamagedPart, SoundPart
@@ -73,7 +73,7 @@ class MessageBatch:
         self._read: ReadMessages | None = None
 
     @property
-    def columns(self) -> MessageColumns:
+    def columns(self) -> BatchColumns:
         """Numbers, timestamps, keys (None: no message has one) and values. A bundle that cannot be read is
         left out, and so are all messages behind it, unless the consumer skips damaged bundles. Raises
         CorruptBundle when no message is left.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tank_protos.kafka.stored_chunk import StoredColumns
 
 
-class MessageColumns(NamedTuple):
+class BatchColumns(NamedTuple):
     """Messages by column; all columns are of one length, but `keys` is None when no message has a key."""
 
     numbers: Sequence[int]
@@ -34,7 +34,7 @@ class MessageColumns(NamedTuple):
 class ReadMessages(NamedTuple):
     """Decoded messages. `headers`: of those that have some, by their place in the columns."""
 
-    columns: MessageColumns
+    columns: BatchColumns
     headers: dict[int, Headers]
 
 
@@ -98,7 +98,7 @@ class BundleReader:
 
     def read(self, chunk: memoryview, base: int, lower: int, upper: int) -> ReadMessages:
         # A tuple that is made anew costs less than a copy of its columns' type: values are never None here.
-        return ReadMessages(cast(MessageColumns, decode_columns(chunk, base, lower, upper)), {})
+        return ReadMessages(cast(BatchColumns, decode_columns(chunk, base, lower, upper)), {})
 
     def split(self, chunk: memoryview, base: int, lower: int, upper: int) -> ChunkParts:
         return split_damaged(chunk, base, lower, upper)
@@ -107,7 +107,7 @@ class BundleReader:
         from tank_protos.bundle import Columns
 
         joined = join_columns([cast(Columns, part.columns) for part in parts])
-        return ReadMessages(cast(MessageColumns, joined), {})
+        return ReadMessages(cast(BatchColumns, joined), {})
 
     def to_arrow(self, chunk: memoryview, base: int, lower: int, upper: int) -> "list[pa.RecordBatch]":
         from tank_protos.bundle.arrow import Chunk, decode_arrow
@@ -157,7 +157,7 @@ class RecordReader:
             timestamps += columns.timestamps
             keys += columns.keys or ()
             values += columns.values
-        return ReadMessages(MessageColumns(numbers, timestamps, keys, values), headers)
+        return ReadMessages(BatchColumns(numbers, timestamps, keys, values), headers)
 
     def to_arrow(self, chunk: memoryview, base: int, lower: int, upper: int) -> "list[pa.RecordBatch]":
         from tank_protos.kafka.stored_arrow import decode_arrow
@@ -168,7 +168,7 @@ class RecordReader:
 def _messages(columns: "StoredColumns") -> ReadMessages:
     numbers, timestamps, keys, values, headers = columns
     return ReadMessages(
-        MessageColumns(numbers, timestamps, keys, values),
+        BatchColumns(numbers, timestamps, keys, values),
         {place: text_headers(found) for place, found in headers.items()},
     )
 

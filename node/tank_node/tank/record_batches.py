@@ -72,7 +72,7 @@ class _RecordsAppend:
         if batch.readonly:
             batch = memoryview(bytearray(batch))
         try:
-            max_timestamp_ms = _checked(batch, settings, now_ms)
+            max_timestamp_ms = _checked(batch, settings, now_ms, partition.limits.bundle_bytes)
         except InvalidRecords as invalid:
             result = self._reply.results[token]
             assert isinstance(result, RecordBatchesPartitionResult)
@@ -92,10 +92,10 @@ class _RecordsAppend:
         )
 
 
-def _checked(batch: memoryview, settings: TopicSettings, now_ms: int) -> int:
-    """Checks a batch for a topic of Kafka's format as one of a Kafka client is checked, and writes the time
-    of the append into it where the topic wants it. Returns the greatest time of its records, 0: none has one.
-    Raises InvalidRecords."""
+def _checked(batch: memoryview, settings: TopicSettings, now_ms: int, most_bytes: int) -> int:
+    """Checks a batch for a topic of Kafka's format as one of a Kafka client is checked, but for its size,
+    which the broker's limit bounds, as for all of TANK's clients. Writes the time of the append into it where
+    the topic wants it. Returns the greatest time of its records, 0: none has one. Raises InvalidRecords."""
     from tank_protos.kafka import record_batch
     from tank_protos.kafka.errors import InvalidRecords, RecordsFault, invalid
 
@@ -103,7 +103,7 @@ def _checked(batch: memoryview, settings: TopicSettings, now_ms: int) -> int:
     latest_ms = now_ms + settings.timestamp_after_max_ms
     if has_append_time or latest_ms > record_batch.ANY_TIME:
         latest_ms = record_batch.ANY_TIME
-    header = record_batch.check(batch, max_bytes=settings.max_message_bytes, latest_ms=latest_ms)
+    header = record_batch.check(batch, max_bytes=most_bytes, latest_ms=latest_ms)
     if header.producer_id >= 0:
         raise invalid("a batch that names a producer in its header, where the request names it")
     if settings.timestamp_before_max_ms != UNLIMITED_MS and not has_append_time:

@@ -52,7 +52,7 @@ class SoundBatches(NamedTuple):
     upper: int
 
 
-class Reach(NamedTuple):
+class ChunkReach(NamedTuple):
     """What the headers of a chunk say, without its records."""
 
     last: int
@@ -65,7 +65,7 @@ class Reach(NamedTuple):
     """Whether there is one for certain, because a batch that lies in the bounds lacks no record."""
 
 
-def reach(chunk: Buffer, lower: int, upper: int) -> Reach:
+def reach(chunk: Buffer, lower: int, upper: int) -> ChunkReach:
     """Returns how far the chunk's batches go. Raises InvalidRecords at a bad header, unless batches before it
     reach `lower`."""
     last, whole, may_show, surely_shows = 0, False, False, False
@@ -87,7 +87,7 @@ def reach(chunk: Buffer, lower: int, upper: int) -> Reach:
         if last < lower:
             raise
         # The batches before the bad one are good; the next fetch begins with the bad one.
-    return Reach(min(last, upper), whole, may_show, surely_shows)
+    return ChunkReach(min(last, upper), whole, may_show, surely_shows)
 
 
 def read_columns(

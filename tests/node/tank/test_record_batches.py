@@ -44,8 +44,8 @@ PLACE_BYTES = 21
 
 def add_topic(node: BenchNode, name: str, **others: str) -> None:
     """Creates a topic of Kafka's format that takes any timestamp."""
-    settings = {"log_format": "kafka", "message_timestamp_after_max_ms": FOREVER_MS, **others}
-    node.controller.add(name, flush="replicated", **settings)
+    others = {"log_format": "kafka", "message_timestamp_after_max_ms": FOREVER_MS, **others}
+    node.controller.add(name, 1, flush="replicated", **others)
 
 
 @pytest.fixture
@@ -217,10 +217,12 @@ def test_a_batch_that_is_wrong_is_refused_with_the_reason(
     assert send(node.client(), values_batch(b"good"), topic).error == 0
 
 
-def test_a_batch_above_the_topics_limit_is_too_large(node: BenchNode) -> None:
-    add_topic(node, "small", max_message_bytes="1024")
-    result = send(node.client(), values_batch(b"x" * 2000), "small")
-    assert (result.error, "1024" in result.message) == (ErrorCode.TOO_LARGE, True)
+def test_a_batch_above_the_brokers_limit_is_too_large(tmp_path: Path) -> None:
+    with BenchNode(tmp_path / "data", Limits(bundle_bytes=1024)) as node:
+        add_topic(node, "a", max_message_bytes="500")
+        assert send(node.client(), values_batch(b"x" * 800)).error == 0
+        result = send(node.client(), values_batch(b"x" * 2000))
+        assert (result.error, "1024" in result.message) == (ErrorCode.TOO_LARGE, True)
 
 
 def test_more_batches_than_the_limit_are_refused_before_they_are_decoded(tmp_path: Path) -> None:
