@@ -44,10 +44,14 @@ def produce_record_batches(session: "TankSession", payload: memoryview) -> None:
 class _RecordsAppend:
     """Appends the entries of one request."""
 
-    __slots__ = ("_reply",)
+    __slots__ = ("_left", "_reply")
 
     def __init__(self, reply: NumberedReply) -> None:
+        from tank_protos.kafka.limits import MAX_UNPACKED_BYTES  # see segment.batch_formats
+
         self._reply = reply
+        self._left = MAX_UNPACKED_BYTES
+        """What the batches that are unpacked may still have, all of the request together."""
 
     def append(
         self,
@@ -72,7 +76,7 @@ class _RecordsAppend:
         if batch.readonly:
             batch = memoryview(bytearray(batch))
         try:
-            max_timestamp_ms = _checked(batch, settings, now_ms, partition.limits.bundle_bytes)
+            max_timestamp_ms = self._checked(batch, settings, now_ms, partition.limits.bundle_bytes)
         except InvalidRecords as invalid:
             result = self._reply.results[token]
             assert isinstance(result, RecordBatchesPartitionResult)
@@ -91,44 +95,53 @@ class _RecordsAppend:
             timeout_ms=timeout_ms,
         )
 
+    def _checked(self, batch: memoryview, settings: TopicSettings, now_ms: int, most_bytes: int) -> int:
+        """Checks a batch for a topic of Kafka's format as one of a Kafka client is checked, but for its size,
+        which the broker's limit bounds, as for all of TANK's clients. Writes the time of the append into it
+        where the topic wants it. Returns the greatest time of its records, 0: none has one. Raises
+        InvalidRecords."""
+        from tank_protos.kafka import record_batch
+        from tank_protos.kafka.errors import InvalidRecords, RecordsFault, invalid
 
-def _checked(batch: memoryview, settings: TopicSettings, now_ms: int, most_bytes: int) -> int:
-    """Checks a batch for a topic of Kafka's format as one of a Kafka client is checked, but for its size,
-    which the broker's limit bounds, as for all of TANK's clients. Writes the time of the append into it where
-    the topic wants it. Returns the greatest time of its records, 0: none has one. Raises InvalidRecords."""
-    from tank_protos.kafka import record_batch
-    from tank_protos.kafka.errors import InvalidRecords, RecordsFault, invalid
+        has_append_time = settings.timestamp_type is TimestampType.LOG_APPEND_TIME
+        latest_ms = now_ms + settings.timestamp_after_max_ms
+        if has_append_time or latest_ms > record_batch.ANY_TIME:
+            latest_ms = record_batch.ANY_TIME
+        header = record_batch.check(batch, max_bytes=most_bytes, latest_ms=latest_ms)
+        if header.producer_id >= 0:
+            raise invalid("a batch that names a producer in its header, where the request names it")
+        if settings.timestamp_before_max_ms != UNLIMITED_MS and not has_append_time:
+            earliest_ms = now_ms - settings.timestamp_before_max_ms
+            if record_batch.NO_TIMESTAMP != header.base_timestamp_ms < earliest_ms:
+                sentence = (
+                    f"the timestamp {header.base_timestamp_ms} is below {earliest_ms}, the earliest taken"
+                )
+                raise InvalidRecords(RecordsFault.INVALID_TIMESTAMP, sentence)
+        self._walk(batch, header, settings)
+        if has_append_time:
+            record_batch.patch_append_time(batch, header, now_ms)
+            return now_ms
+        return max(header.max_timestamp_ms, 0)
 
-    has_append_time = settings.timestamp_type is TimestampType.LOG_APPEND_TIME
-    latest_ms = now_ms + settings.timestamp_after_max_ms
-    if has_append_time or latest_ms > record_batch.ANY_TIME:
-        latest_ms = record_batch.ANY_TIME
-    header = record_batch.check(batch, max_bytes=most_bytes, latest_ms=latest_ms)
-    if header.producer_id >= 0:
-        raise invalid("a batch that names a producer in its header, where the request names it")
-    if settings.timestamp_before_max_ms != UNLIMITED_MS and not has_append_time:
-        earliest_ms = now_ms - settings.timestamp_before_max_ms
-        if record_batch.NO_TIMESTAMP != header.base_timestamp_ms < earliest_ms:
-            sentence = f"the timestamp {header.base_timestamp_ms} is below {earliest_ms}, the earliest taken"
-            raise InvalidRecords(RecordsFault.INVALID_TIMESTAMP, sentence)
-    _walk(batch, header, settings)
-    if has_append_time:
-        record_batch.patch_append_time(batch, header, now_ms)
-        return now_ms
-    return max(header.max_timestamp_ms, 0)
+    def _walk(self, batch: memoryview, header: "RecordBatchHeader", settings: TopicSettings) -> None:
+        """Reads through the records as far as the topic demands."""
+        from tank_protos.kafka import record_batch, records
+        from tank_protos.kafka.codecs import CODEC_MASK
+        from tank_protos.kafka.errors import InvalidRecords
 
-
-def _walk(batch: memoryview, header: "RecordBatchHeader", settings: TopicSettings) -> None:
-    """Reads through the records as far as the topic demands."""
-    from tank_protos.kafka import record_batch, records
-    from tank_protos.kafka.codecs import CODEC_MASK
-
-    compacts, is_packed = settings.cleanup_policy.compacts, header.attributes & CODEC_MASK != 0
-    if not compacts:
-        validation = settings.record_validation
-        if validation is RecordValidation.HEADER or (is_packed and validation is not RecordValidation.FULL):
-            return
-    payload: Buffer = batch[record_batch.HEADER_BYTES :]
-    if is_packed:
-        payload = record_batch.payload_of(batch, header)
-    records.walk(payload, header.records_count, header.last_offset_delta, keyed=compacts)
+        compacts, is_packed = settings.cleanup_policy.compacts, header.attributes & CODEC_MASK != 0
+        if not compacts:
+            validation = settings.record_validation
+            if validation is RecordValidation.HEADER or (
+                is_packed and validation is not RecordValidation.FULL
+            ):
+                return
+        payload: Buffer = batch[record_batch.HEADER_BYTES :]
+        if is_packed:
+            try:
+                payload = record_batch.payload_of(batch, header, max_bytes=self._left)
+            except InvalidRecords:
+                self._left = 0  # what it has cost is not known
+                raise
+            self._left -= len(payload)
+        records.walk(payload, header.records_count, header.last_offset_delta, keyed=compacts)

@@ -275,3 +275,12 @@ def test_another_broker_names_the_leader_to_producers_and_asks_it_for_consumers(
     told, chunk = entry_of(payload)
     assert (told.flag, told.high_water_mark, told.first_available) == (ConsumeFlag.RECORD_BATCHES, 2, 1)
     assert chunk[PLACE_BYTES:] == batch[PLACE_BYTES:]
+
+
+def test_what_the_batches_of_one_request_unpack_to_is_bounded_together(node: BenchNode) -> None:
+    large = values_batch(b"x" * (5 << 20), codec=KafkaCodec.LZ4)
+    entries = [RecordBatchesPartition(0, 0, memoryview(large)) for _ in range(14)]
+    topics = [RecordBatchesTopic("compacted", entries)]
+    answer = node.client().ask(ProduceRecordBatchesRequest(0, 9, "", 0, 0, 0, 0, topics))
+    results = ProduceRecordBatchesResponse.decode(answer).topics[0].partitions
+    assert [result.error for result in results] == [0] * 12 + [ErrorCode.TOO_LARGE] * 2
