@@ -74,7 +74,12 @@ class System:
             ]
             try:
                 ended = subprocess.run(
-                    command, capture_output=True, text=True, timeout=RUN_TIMEOUT_S, check=False
+                    command,
+                    capture_output=True,
+                    text=True,
+                    timeout=RUN_TIMEOUT_S,
+                    check=False,
+                    start_new_session=True,  # the scheduler shares processors out by session
                 )
             except subprocess.TimeoutExpired:
                 raise LoadFailed(f"{' '.join(command)}\nhas not ended in {RUN_TIMEOUT_S:.0f} s") from None
