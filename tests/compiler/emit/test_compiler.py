@@ -375,4 +375,4 @@ def test_the_reference_names_every_field(repository: Path) -> None:
     assert run("generate", repository)[0] == 0
     page = (repository / "docs/protocol/tank/002_consume.md").read_text()
     assert "| `Flags` | uint8 | versions 3-65535 |" in page
-    assert "`FirstAvailable` | uint64 | when Flag == 1 |" in page
+    assert "`FirstAvailable` | uint64 | when Flag == 1 or Flag == 0xfa |" in page
