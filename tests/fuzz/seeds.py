@@ -54,7 +54,7 @@ def requests() -> list[Seed]:
     """What a client sends, produce and consume more often than the rest, as in life."""
     asked = set(REQUESTS.values()) | set(NOTICES.values())
     found = [seed for seed in messages() if seed.codec in asked]
-    return found + 3 * [seed for seed in found if seed.codec.ID in (1, 2, 5, 66)]
+    return found + 3 * [seed for seed in found if seed.codec.ID in (1, 2, 5, 66, 79)]
 
 
 @cache

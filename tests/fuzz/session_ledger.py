@@ -20,6 +20,8 @@ from tank_protos.generated.tank import (
     IdempotentProduceRequest,
     IdempotentProduceResponse,
     Ping,
+    ProduceRecordBatchesRequest,
+    ProduceRecordBatchesResponse,
     ProduceRequest,
     ProduceResponse,
     ProduceWithBaseSeqNumRequest,
@@ -33,7 +35,12 @@ _ANSWERED_AS = {5: 1}
 """Produce with numbers is answered as a produce."""
 _BETWEEN_BROKERS = (9,)
 _TAKEN = {*REQUESTS, Ping.ID}
-_CARRIES_BUNDLES = (1, 5, 66)
+_CARRIES_BUNDLES = (1, 5, 66, 79)
+_ENTRY_BYTES = {66: 15, 79: 10}
+"""By message: the size of the smallest entry with a batch. Too short requests are not
+counted."""
+_NUMBERED = {66: "idempotent_produce", 79: "produce_record_batches"}
+"""By message: the name of its errors in the metrics."""
 _PEER_VERSIONS = range(0x100, 0x10000)
 _ENTRY_ERRORS = {
     "invalid_bundle": ("invalid_bundle", "too_large_to_renumber"),
@@ -128,11 +135,12 @@ class Ledger:
             return "out_of_range" if 0xFFFF in asked else ""
         if isinstance(request, ProduceWithBaseSeqNumRequest):
             return "not_a_peer" if request.client_version in _PEER_VERSIONS else ""
-        if isinstance(request, IdempotentProduceRequest):
+        if isinstance(request, IdempotentProduceRequest | ProduceRecordBatchesRequest):
             entries = sum(len(topic.partitions) for topic in request.topics)
             size = sum(map(len, request.encode()))
             most = self._limits.produce_entries
-            return "out_of_range" if entries > most and size > 15 * most else ""
+            entry_bytes = _ENTRY_BYTES[request.ID]
+            return "out_of_range" if entries > most and size > entry_bytes * most else ""
         return ""
 
     def take(self, account: Account, message_id: int, payload: bytes) -> None:
@@ -195,9 +203,9 @@ class Ledger:
             self.errors["produce"] += sum(result.error != 0 for result in found.results)
             if one.batches is not None:
                 self._acknowledge(one.batches, [result.error for result in found.results])
-        elif isinstance(found, IdempotentProduceResponse):
+        elif isinstance(found, IdempotentProduceResponse | ProduceRecordBatchesResponse):
             results = [result for topic in found.topics for result in topic.partitions]
-            self.errors["idempotent_produce"] += sum(result.error != 0 for result in results)
+            self.errors[_NUMBERED[found.ID]] += sum(result.error != 0 for result in results)
             assert all(result.error == 0 or result.first == 0 for result in results), found
         elif isinstance(found, ConsumeResponse):
             flags = [entry.flag for topic in found.topics for entry in topic.partitions]

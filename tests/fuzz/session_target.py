@@ -76,7 +76,7 @@ class Client:
             deserved = self.ledger.refusal(message_id, length, payload if whole else None)
             if deserved:
                 # Its entries are counted before it is decoded.
-                fits = deserved == refused or (message_id == 66 and refused == "out_of_range")
+                fits = deserved == refused or (message_id in (66, 79) and refused == "out_of_range")
                 assert fits, f"refused for {refused!r}, not {deserved!r}: {data.hex()}"
                 return
             if not whole:
