@@ -82,7 +82,7 @@ proto-compatible: $(VENV)/.ready-dev
 	done
 
 unit: $(VENV)/.ready-dev ## the fast tests: no Spark, no processes, no kills (ROOM=node/log: those of one room)
-	@pytest -q $(if $(ROOM),tests/$(ROOM),-n 4 --dist worksteal --ignore tests/repository) -m 'not integration and not spark and not crash and not long and not chart and not thorough'
+	@pytest -q $(if $(ROOM),tests/$(ROOM),-n 4 --dist worksteal --ignore tests/repository) -m 'not integration and not spark and not crash and not long and not chart$(if $(ROOM),, and not thorough)'
 
 unit-pure: ## the fast tests without the compiled kernel
 	@TANK_KERNEL=pure $(MAKE) --no-print-directory unit

@@ -21,6 +21,21 @@ os.environ.setdefault("PYTHONWARNINGS", f"ignore:{node_kernel.STALE}:RuntimeWarn
 # For each JVM of a Spark: it lives for a minute, and what its best compiler takes is never earned back.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
+# What compares two programs on much input: the compiler's, the codecs' with their definitions, and compiled
+# functions' with the plain ones. `make thorough` runs them, and so does `make unit` for their own room.
+THOROUGH = (
+    "tests/compiler/",
+    "tests/e2e/",
+    "tests/protos/test_generated_codecs.py",
+    "tests/protos/test_twins_memory.py",
+    "tests/protos/test_kafka_vectors.py",
+    "tests/protos/bundle/test_arrow_twins.py",
+    "tests/protos/bundle/test_hostile.py",
+    "tests/protos/bundle/test_reference.py",
+    "tests/protos/bundle/test_twins.py",
+    "tests/protos/kafka/test_twins.py",
+)
+
 FOR_THE_PLAIN_NODE = "patches or inherits from the node's code; `make test-pure` runs it"
 
 
@@ -39,6 +54,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         said = item.get_closest_marker("timeout")
         item.add_marker(pytest.mark.timeout(patient(float(said.args[0]) if said else most_s)), append=False)
+        if item.nodeid.startswith(THOROUGH):
+            item.add_marker(pytest.mark.thorough)
         if "spark" in item.keywords:
             shares = "shared_spark" in getattr(item, "fixturenames", ())
             item.add_marker(pytest.mark.xdist_group("spark" if shares else "spark-apart"))

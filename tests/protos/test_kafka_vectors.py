@@ -8,14 +8,13 @@ They lie beside the repository. Without them this suite is skipped, and the summ
 import json
 from pathlib import Path
 
-import pytest
 from click.testing import CliRunner
 
 from tank_compiler.schema import definition_files
 from tank_compiler.tools.cli import main
 from tests.support.processes.shared_folder import DEFINITIONS, VECTORS, needs
 
-pytestmark = [needs(VECTORS), pytest.mark.thorough]
+pytestmark = needs(VECTORS)
 
 OURS = Path(__file__).parents[2] / "protos/kafka"
 UNSTABLE = {

@@ -18,8 +18,6 @@ from tank_protos.kafka.records import KafkaRecord
 from tank_protos.storage import produce_run
 from tank_protos.wire.errors import OutOfRange, WireError
 
-pytestmark = pytest.mark.thorough
-
 if kernel.NAME == "pure":
     pytest.skip("the compiled kernel is not built, or switched off", allow_module_level=True)
 

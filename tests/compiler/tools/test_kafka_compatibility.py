@@ -14,7 +14,7 @@ from tank_compiler.tools import compatibility
 from tank_compiler.tools.compatibility import Finding
 from tests.support.processes.shared_folder import DEFINITIONS, needs
 
-pytestmark = [needs(DEFINITIONS), pytest.mark.thorough]
+pytestmark = needs(DEFINITIONS)
 
 OURS = Path(__file__).parents[3] / "protos/kafka"
 OF_OURS_ALONE = {

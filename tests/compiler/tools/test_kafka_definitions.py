@@ -25,7 +25,7 @@ from tests.support.processes.shared_folder import DEFINITIONS, needs
 from tests.support.values.corpus_seeds import version_of
 from tests.support.values.schema_values import as_values, values
 
-pytestmark = [needs(DEFINITIONS), pytest.mark.thorough]
+pytestmark = needs(DEFINITIONS)
 
 Modules = Callable[[str], ModuleType]
 

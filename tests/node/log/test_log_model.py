@@ -112,7 +112,8 @@ class LogAgainstModel(RuleBasedStateMachine):
         )
         compacted_before = self.log.segments.compacted_through
         sealed_before = self.log.segments[-1].base if self.log.segments else 0
-        batches = self.log.producers.load(self.log.written).batches()
+        # What is known behind the round's last number stays, for replicas that copy the log.
+        batches = self.log.producers.restore(sealed_before).batches()
         remembered = {n for batch in batches for n in range(batch.first, batch.first + batch.span + 1)}
         maintain(self.log, 1000, self.last)
         self.mark = self.last
