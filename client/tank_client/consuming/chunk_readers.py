@@ -127,7 +127,7 @@ class RecordReader:
             try:
                 is_empty = not stored_chunk.read_columns(chunk, lower, upper).values
             except WireError:
-                is_empty = False  # whoever reads the batch gets the error
+                is_empty = False  # the read of the batch raises the error
         return Reached(last, whole, is_empty)
 
     def read(self, chunk: memoryview, base: int, lower: int, upper: int) -> ReadMessages:

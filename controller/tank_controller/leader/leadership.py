@@ -66,7 +66,7 @@ class LeaderTerm:
     positions: PositionOrder = field(default_factory=PositionOrder)
     """The order in which committed positions were taken in this term."""
     told_in_the_way: tuple[str, ...] = ()
-    """The topics that hold up the next feature level, as the log was told of them last."""
+    """The topics that hold up the next feature level, as the last log line about them named them."""
 
     def is_busy(self) -> bool:
         """Whether the leader's next commands must wait for the outcome of its last ones."""
