@@ -2,12 +2,15 @@
 
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from tank_node.kafka.dispatch import APIS
+from tank_node.kafka.session import KafkaCall, KafkaSession
+from tank_node.kafka.settling import KafkaPause
 from tank_node.limits import KIB, MIB, Limits
 from tank_protos.generated.kafka import ApiVersionsRequest, ApiVersionsResponse, ProduceResponse
 from tank_protos.wire.tagged import UnknownTag
@@ -93,3 +96,34 @@ def test_large_requests_wait_for_memory_and_come_through(tmp_path: Path) -> None
             sender.join()
         assert sorted(stored) == list(range(6))
         assert node.on_loop(lambda: node.metrics.held_bytes) == 0
+
+
+def bug() -> None:
+    raise ZeroDivisionError("a handler with a bug")
+
+
+def waits_with_a_bug(node: ServedNode, on_close: Callable[[], None] | None = None) -> None:
+    """The request of the node's only connection waits, and will not be answered."""
+    (connection,) = node.server.connections.by_fd.values()
+    session = connection.session
+    assert isinstance(session, KafkaSession)
+    call = KafkaCall(session, APIS[2], 0, 99, None, has_tags=False)
+    session.begin(call)
+    KafkaPause(call, bug).begin()
+    if on_close is not None:
+        call.on_close = on_close
+
+
+@pytest.mark.parametrize("on_close", [None, bug])
+def test_a_client_whose_request_a_bug_keeps_waiting_is_disconnected(
+    quick: ServedNode, on_close: Callable[[], None] | None
+) -> None:
+    with KafkaSocket(quick.kafka_port) as client:
+        assert is_served(client)
+        quick.on_loop(lambda: waits_with_a_bug(quick, on_close))
+        client.send(ApiVersionsRequest(), 0)  # it wakes the loop, and stands behind the request that waits
+        assert client.is_closed_by_the_broker()
+        until(lambda: quick.metrics.closed["internal_error"] == 1, "the close is not counted")
+    with KafkaSocket(quick.kafka_port) as other:
+        assert is_served(other)
+    until(lambda: not quick.on_loop(lambda: quick.metrics.connections), "a connection is still open")

@@ -8,7 +8,7 @@ goes through the logs.
 import logging
 from collections.abc import Iterator, Sequence
 
-from tank_node.broker.deadlines import Deadlines
+from tank_node.broker.deadlines import FAILED, Deadlines
 from tank_node.broker.forwarding import Forwarding
 from tank_node.broker.replica_removal import ReplicaRemoval
 from tank_node.broker.topic_waits import TopicWaits
@@ -195,7 +195,11 @@ class Broker:
             try:
                 answer.make()
             except Exception:
-                logger.exception("a bug of ours: a fetch is not answered; the others go on, please report it")
+                logger.exception(
+                    "a bug of ours: a fetch is not answered; its connection is closed, the others go on, "
+                    "please report it"
+                )
+                answer.asked_by.hang_up(FAILED)
 
     def on_synced(self, log: PartitionLog) -> None:
         """The flusher's listener: an fsync of this log has ended or failed."""

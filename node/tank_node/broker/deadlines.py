@@ -3,12 +3,16 @@
 import heapq
 import itertools
 import logging
+from typing import Final
 
 from tank_node.metrics import Metrics
 from tank_node.partition.partition import Partition
 from tank_node.partition.waiters import Tick, Waiter
 
 logger = logging.getLogger(__name__)
+
+FAILED: Final = "internal_error"
+"""The reason for which the connection of a wait is closed that a bug has left without an answer."""
 
 
 class Deadlines:
@@ -83,6 +87,14 @@ class Deadlines:
             assert waiter.done, "an expired waiter must be forgotten"
         except Exception:
             logger.exception(
-                "a bug of ours: an expired wait is not answered; the others go on, please report it"
+                "a bug of ours: an expired wait is not answered; its connection is closed, the others go on, "
+                "please report it"
             )
-            self.forget(waiter)
+            self.fail(waiter)
+
+    def fail(self, waiter: Waiter[Partition]) -> None:
+        """Ends a wait that a bug has left without an answer, and closes its connection: the client would wait
+        for the answer as long as it waits for a broker, and nothing behind it would be answered either."""
+        self.forget(waiter)
+        if waiter.asked_by is not None:
+            waiter.asked_by.hang_up(FAILED)

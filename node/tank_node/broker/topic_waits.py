@@ -7,6 +7,7 @@ from typing import TypeAlias
 from tank_node.broker.deadlines import Deadlines
 from tank_node.partition.partition import Partition
 from tank_node.partition.waiters import Waiter
+from tank_node.session import Session
 
 logger = logging.getLogger(__name__)
 
@@ -60,13 +61,18 @@ class TopicWaits:
         self._deadlines = deadlines
         self._by_name: dict[str, dict[TopicWait, None]] = {}
 
-    def begin(self, names: Iterable[str], is_so: Found, ended: Ended, max_wait_ms: int) -> TopicWait:
+    def begin(
+        self, names: Iterable[str], is_so: Found, ended: Ended, max_wait_ms: int, asked_by: Session | None
+    ) -> TopicWait:
         """Begins a wait until `is_so` holds for all these topics; then, or after `max_wait_ms`, calls `ended`
         once, never during this call.
+
+        asked_by: the session whose connection is closed if a bug keeps `ended` from being called.
 
         Topics are looked at when the view changes them; the caller looks at those that are so already.
         """
         wait = TopicWait(self, names, is_so, ended)
+        wait.asked_by = asked_by
         for name in wait.missing:
             self._by_name.setdefault(name, {})[wait] = None
         self._deadlines.wait(wait, (), max(max_wait_ms, 0))
@@ -78,8 +84,12 @@ class TopicWaits:
             try:
                 wait.look(name)
             except Exception:
-                logger.exception("a bug of ours: a request that waits for a topic failed, please report it")
+                logger.exception(
+                    "a bug of ours: a request that waits for a topic failed; its connection is closed, "
+                    "please report it"
+                )
                 self.end(wait)
+                self._deadlines.fail(wait)
 
     def forget_name(self, wait: TopicWait, name: str) -> None:
         """Ends a request's wait for one topic."""

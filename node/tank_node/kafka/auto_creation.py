@@ -74,7 +74,7 @@ class AutoCreation:
         broker = session.broker
         limit_ms = session.limits.auto_create_wait_ms
         # The wait begins first: the controllers may answer at once.
-        self._wait = broker.topic_waits.begin(self._names, self._is_so, self._ended, limit_ms)
+        self._wait = broker.topic_waits.begin(self._names, self._is_so, self._ended, limit_ms, session)
         self._call.on_close = self._gone
         for name in self._names:
             topic = NewTopic(name, session.settings.default_partitions, settings=dict(_SETTINGS))

@@ -397,6 +397,7 @@ class KafkaSession(Session):
         self, waiter: Waiter[Partition], partitions: tuple[Partition, ...], max_wait_ms: int
     ) -> None:
         """Registers a waiting request, whose `waiter.entries` is set already."""
+        waiter.asked_by = self
         self.broker.deadlines.wait(waiter, partitions, max_wait_ms)
 
     def end_wait(self, waiter: Waiter[Partition]) -> None:

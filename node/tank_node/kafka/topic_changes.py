@@ -41,9 +41,10 @@ class TopicChanges:
         self._shown = shown
         self._finish = finish
         self._outcomes: dict[str, TopicOutcome] = {}
-        broker, limits = call.session.broker, call.session.limits
-        wait_ms = min(timeout_ms, limits.max_wait_ms)
-        wait = self._wait = broker.topic_waits.begin(names, self._is_settled, self._ended, wait_ms)
+        session = call.session
+        broker = session.broker
+        wait_ms = min(timeout_ms, session.limits.max_wait_ms)
+        wait = self._wait = broker.topic_waits.begin(names, self._is_settled, self._ended, wait_ms, session)
         call.on_close = partial(broker.topic_waits.end, wait)
 
     def of(self, name: str) -> Callable[[TopicOutcome], None]:

@@ -5,6 +5,7 @@ from enum import Enum
 from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from tank_node.partition.refusal import Refusal
+from tank_node.session import Session
 
 P = TypeVar("P")
 """Stands for `partition.Partition`, which this module can't import because that one imports it."""
@@ -32,9 +33,12 @@ class Waiter(Generic[P]):
     """A request that waits for the high-water mark of some partitions. `broker.deadlines` keeps its
     deadline."""
 
-    __slots__ = ("deadline_ms", "done", "entries", "partitions")
+    __slots__ = ("asked_by", "deadline_ms", "done", "entries", "partitions")
 
     def __init__(self) -> None:
+        self.asked_by: Session | None = None
+        """The session of the client that waits. Its connection is closed if a bug keeps it from its answer: a
+        client takes silence for a slow broker."""
         self.partitions: tuple[P, ...] = ()
         self.deadline_ms = 0
         self.done = False
@@ -73,7 +77,12 @@ class ProducerStamp(NamedTuple):
 class LateAnswer:
     """An answer that `Broker.end_tick` makes after the tick's writes."""
 
-    __slots__ = ()
+    __slots__ = ("asked_by",)
+
+    def __init__(self, asked_by: Session) -> None:
+        """asked_by: the session of the client, whose connection is closed if a bug keeps it from its
+        answer."""
+        self.asked_by = asked_by
 
     def make(self) -> None:
         """Makes the answer; called once."""

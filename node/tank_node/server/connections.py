@@ -1,5 +1,6 @@
 """The open connections of a server: each with its session, and with the events that epoll watches."""
 
+import logging
 import select
 import socket
 from collections.abc import Callable
@@ -13,6 +14,8 @@ from tank_node.server.connection import Connection, keep_alive
 from tank_node.server.memory import ConnectionMemory
 from tank_node.server.transport import Transport
 from tank_node.session import Session
+
+logger = logging.getLogger(__name__)
 
 _IN: Final = select.EPOLLIN
 _OUT: Final = select.EPOLLOUT
@@ -96,7 +99,12 @@ class Connections:
             self._metrics.closed[reason] += 1
         del self.by_fd[connection.fd]
         self._metrics.connections -= 1
-        connection.session.close()
+        try:
+            connection.session.close()
+        except Exception:
+            logger.exception(
+                "a bug of ours: not all requests of a closed connection could be ended, please report it"
+            )
         self.memory.forget(connection)
         connection.release()
         self.memory.hold(connection)

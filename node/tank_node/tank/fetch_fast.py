@@ -98,6 +98,7 @@ class LateFetch(LateAnswer):
         mark: int,
         stretch: FileRange,
     ) -> None:
+        super().__init__(session)
         self.session = session
         self.path = path
         self.request_id = request_id

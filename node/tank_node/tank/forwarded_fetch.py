@@ -179,6 +179,7 @@ class Pause(Waiter[Partition]):
     def __init__(self, fetch: "ElsewhereFetch") -> None:
         super().__init__()
         self._fetch = fetch
+        self.asked_by = fetch.session
 
     def expired(self) -> None:
         self._fetch.session.broker.deadlines.forget(self)

@@ -304,6 +304,7 @@ class TankSession(FrameSession):
         self, waiter: Waiter[Partition], partitions: tuple[Partition, ...], max_wait_ms: int
     ) -> None:
         """Registers a waiting request, whose `waiter.entries` is set already."""
+        waiter.asked_by = self
         self.in_flight += 1
         self.wait_entries += waiter.entries
         self.waits[waiter] = None

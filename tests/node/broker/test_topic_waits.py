@@ -25,7 +25,7 @@ def begin(node: BenchNode, *names: str) -> tuple[TopicWait, list[set[str]]]:
         topic = node.controller.view.topic(name)
         return topic is not None and all(placed.leader != NO_LEADER for placed in topic.partitions)
 
-    return node.broker.topic_waits.begin(names, is_led, ended.append, 1000), ended
+    return node.broker.topic_waits.begin(names, is_led, ended.append, 1000, None), ended
 
 
 def test_a_wait_ends_when_the_last_topic_is_there(node: BenchNode) -> None:
@@ -74,7 +74,7 @@ def test_a_wait_that_was_ended_hears_nothing_more(node: BenchNode) -> None:
 def test_a_wait_without_time_ends_soon_and_not_in_the_call_that_begins_it(node: BenchNode) -> None:
     ended: list[set[str]] = []
     node.broker.begin_tick()
-    node.broker.topic_waits.begin(["a"], lambda name: False, ended.append, -5)
+    node.broker.topic_waits.begin(["a"], lambda name: False, ended.append, -5, None)
     assert not ended
     node.pass_ms(1)
     assert ended == [{"a"}]
@@ -84,7 +84,7 @@ def test_a_wait_whose_request_fails_does_not_stop_the_others(node: BenchNode) ->
     def fail(missing: set[str]) -> None:
         raise RuntimeError("a handler with a bug")
 
-    node.broker.topic_waits.begin(["a"], lambda name: True, fail, 1000)
+    node.broker.topic_waits.begin(["a"], lambda name: True, fail, 1000, None)
     _, ended = begin(node, "a")
     node.controller.add("a")
     assert ended == [set()]
