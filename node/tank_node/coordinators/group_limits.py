@@ -1,0 +1,32 @@
+"""The bounds of groups, each with its reason. Sizes are bytes, times are milliseconds."""
+
+from dataclasses import dataclass
+
+KIB = 1024
+MIB = 1024 * KIB
+
+
+@dataclass(slots=True, frozen=True)
+class GroupLimits:
+    """What a broker holds of groups at most, however many clients ask for more."""
+
+    groups: int = 100_000
+    """The most groups that one broker coordinates. Each takes some 2 KB with one member."""
+
+    members: int = 2_000
+    """The most members of a group, and as many that have an id and have not joined with it. A join of them
+    all is one answer to their leader, and one record."""
+
+    member_bytes: int = 4 * MIB
+    """The most bytes of what one member says in all its protocols together. Kafka Streams sends 1 MB and
+    more."""
+
+    group_bytes: int = 16 * MIB
+    """The most bytes of what all members say together: held in memory, and sent to the leader at once."""
+
+    new_member_ms: int = 300_000
+    """How long a new member may wait for its group before it counts as gone. It can't send heartbeats, for
+    it has no member id yet; its client asks again when the answer takes too long."""
+
+    offsets: int = 2_000_000
+    """The most committed offsets that one broker holds; each takes some 300 bytes."""

@@ -1,0 +1,47 @@
+"""The settings of groups that an operator chooses."""
+
+from dataclasses import dataclass, field
+
+from tank_node.coordinators.group_limits import GroupLimits
+
+DAY_MS = 86_400_000
+
+
+class GroupSettingError(ValueError):
+    """A setting that is out of range, or contradicts another; the message says what to do."""
+
+
+@dataclass(slots=True, frozen=True)
+class GroupSettings:
+    """What holds for all groups of a broker, under Kafka's names at the edge. Raises GroupSettingError."""
+
+    min_session_ms: int = 6_000
+    """`group.min.session.timeout.ms`: a shorter session is refused."""
+    max_session_ms: int = 1_800_000
+    """`group.max.session.timeout.ms`: a longer session is refused, as its partitions would stay unread for so
+    long when a member dies."""
+    initial_delay_ms: int = 3_000
+    """`group.initial.rebalance.delay.ms`: how long a group without members waits for others when the first
+    one joins, so that a start of many is one rebalance."""
+    max_size: int = 2_000
+    """`group.max.size`: the most members of a group; at most `GroupLimits.members`."""
+    offset_metadata_bytes: int = 4_096
+    """`offset.metadata.max.bytes`: the longest text beside a committed offset, in UTF-8."""
+    offsets_retention_ms: int = 7 * DAY_MS
+    """`offsets.retention.ms`: how long committed offsets stay that nobody uses."""
+    limits: GroupLimits = field(default_factory=GroupLimits)
+
+    def __post_init__(self) -> None:
+        if not 0 < self.min_session_ms <= self.max_session_ms:
+            raise GroupSettingError(
+                f"group.min.session.timeout.ms ({self.min_session_ms}) must be at least 1, and at most "
+                f"group.max.session.timeout.ms ({self.max_session_ms})"
+            )
+        if self.initial_delay_ms < 0:
+            raise GroupSettingError("group.initial.rebalance.delay.ms must be 0 or more")
+        if not 0 < self.max_size <= self.limits.members:
+            raise GroupSettingError(f"group.max.size must be between 1 and {self.limits.members}")
+        if self.offset_metadata_bytes < 0:
+            raise GroupSettingError("offset.metadata.max.bytes must be 0 or more")
+        if self.offsets_retention_ms < 1:
+            raise GroupSettingError("offsets.retention.ms must be at least 1")

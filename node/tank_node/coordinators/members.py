@@ -1,0 +1,133 @@
+"""The members of a group: who they are, and what they agree on."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from tank_node.coordinators.group_error import GroupError
+from tank_node.coordinators.group_requests import JoinRequest, MemberName
+from tank_node.coordinators.member import Member, Protocols
+
+
+class Members:
+    """The members of a group, and the ids of those that are to join. An instance id has one member."""
+
+    def __init__(self) -> None:
+        self.pending: dict[str, int] = {}
+        """Ids that were given to clients that have not joined with them, and when they are forgotten."""
+        self.waiting = 0
+        """How many members' joins wait."""
+        self.held_bytes = 0
+        """The size of what they say in all their protocols."""
+        self._by_id: dict[str, Member] = {}
+        self._instances: dict[str, Member] = {}
+        self._knowing: Counter[str] = Counter()
+        """How many members know each protocol."""
+        self._turn = 0
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def __iter__(self) -> Iterator[Member]:
+        return iter(self._by_id.values())
+
+    def get(self, member_id: str) -> Member | None:
+        """The member with this id."""
+        return self._by_id.get(member_id)
+
+    def of_instance(self, instance_id: str) -> Member | None:
+        """The static member of this name."""
+        return self._instances.get(instance_id)
+
+    def find(self, name: MemberName) -> tuple[Member | None, GroupError]:
+        """The member that sends a request, or why it is refused."""
+        if name.instance_id is not None:
+            member = self._instances.get(name.instance_id)
+            if member is not None and member.member_id != name.member_id:
+                return None, GroupError.FENCED_INSTANCE
+        else:
+            member = self._by_id.get(name.member_id)
+        return member, GroupError.NONE if member is not None else GroupError.UNKNOWN_MEMBER
+
+    def add(self, member: Member) -> None:
+        """Takes a member in, whose id may be pending."""
+        self.pending.pop(member.member_id, None)
+        self._by_id[member.member_id] = member
+        if member.instance_id is not None:
+            self._instances[member.instance_id] = member
+        self._count(member, 1)
+
+    def remove(self, member: Member) -> None:
+        """Forgets a member whose requests have been answered."""
+        assert member.join_token is None
+        assert member.sync_token is None
+        del self._by_id[member.member_id]
+        if member.instance_id is not None:
+            del self._instances[member.instance_id]
+        self._count(member, -1)
+
+    def rename(self, member: Member, member_id: str) -> None:
+        """Gives a static member, whose process started again, its new id."""
+        del self._by_id[member.member_id]
+        member.member_id = member_id
+        self._by_id[member_id] = member
+
+    def update(self, member: Member, request: JoinRequest) -> None:
+        """Takes over what a member says when it joins again."""
+        self._count(member, -1)
+        member.client_id = request.client_id
+        member.client_host = request.client_host
+        member.session_ms = request.session_ms
+        member.rebalance_ms = request.rebalance_ms
+        member.protocols = request.protocols
+        self._count(member, 1)
+
+    def wait(self, member: Member, token: object) -> None:
+        """A member's join waits from now on; it had none that waits."""
+        assert member.join_token is None
+        self.waiting += 1
+        self._turn += 1
+        member.join_token = token
+        member.turn = self._turn
+
+    def end_wait(self, member: Member) -> object | None:
+        """The join that waited, to be answered; None: there was none."""
+        token = member.join_token
+        if token is not None:
+            self.waiting -= 1
+            member.join_token = None
+        return token
+
+    @property
+    def have_all_joined(self) -> bool:
+        """Whether all members, and those who have been given an id, wait for the next generation."""
+        return self.waiting == len(self._by_id) and not self.pending
+
+    @property
+    def first_waiting(self) -> Member | None:
+        """The member whose join waits longest."""
+        return min((m for m in self if m.join_token is not None), key=lambda m: m.turn, default=None)
+
+    @property
+    def rebalance_ms(self) -> int:
+        """How long to wait for members: the greatest of their times."""
+        return max((member.rebalance_ms for member in self), default=0)
+
+    def support(self, protocols: Protocols, besides: Member | None = None) -> bool:
+        """Whether all other members know one of these protocols."""
+        others = len(self._by_id) - (besides is not None)
+        known = {name for name, _ in besides.protocols} if besides is not None else set()
+        return any(self._knowing[name] - (name in known) == others for name, _ in protocols)
+
+    def vote(self) -> str:
+        """The protocol that most members like best, of those that all know; among equals the one that an
+        earlier member votes for."""
+        all_know = {name for name, count in self._knowing.items() if count == len(self._by_id)}
+        votes = Counter(next(name for name, _ in member.protocols if name in all_know) for member in self)
+        return votes.most_common(1)[0][0]
+
+    def _count(self, member: Member, by: int) -> None:
+        for name in {name for name, _ in member.protocols}:
+            self._knowing[name] += by
+            if not self._knowing[name]:
+                del self._knowing[name]
+        self.held_bytes += by * member.held_bytes
