@@ -3,7 +3,8 @@
 - `group_error`, `group_requests`: what is asked of a group's coordinator, and what it answers
 - `group_settings`, `group_limits`: what an operator chooses; what bounds it all
 - `classic_group`: the machine of one group: requests and times in, answers and images out
-- `joins`, `rebalance`, `generation`, `replacements`, `answers`, `group_actions`: its way from one generation to the next
+- `joins`, `replacements`, `rebalance`, `generation`, `answers`, `group_actions`: from one generation to the
+  next
 - `members`, `member`, `group_state`, `group_image`, `subscription`: what it knows, and how that is stored
 - `committed_offsets`, `offset_expiry`: how far a group has read, and when that is forgotten
 """
