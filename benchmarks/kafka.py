@@ -10,7 +10,6 @@ are left out, and stderr says so. Topics have `log.format=kafka`, as those that 
 brokers and controllers.
 """
 
-import argparse
 import re
 import statistics
 import sys
@@ -22,20 +21,20 @@ from functools import partial
 from typing import Any
 
 from benchmarks.bundle import best_seconds
+from benchmarks.command_line import Often, how_often, options, tell
 from benchmarks.display import Display
 from benchmarks.franz import System, build_franz, has_kafka, kafka, why_absent
 from benchmarks.kafka_frames import batch_of, produce_frame, run_frames
 from benchmarks.load_generator import LoadFailed
 from benchmarks.local_cluster import ClusterFailed, running_cluster
 from benchmarks.servers import Kernel, NotListening, Running, free_port, kernels, ours, running
-from benchmarks.table import Reached, Row, dump, machine, show, spread, summary
+from benchmarks.table import Reached, Row, spread
 from tank_client import TankError
 from tank_client.sync import Client
 from tank_protos import kernel as loaded_kernel
 from tank_protos.kafka import record_batch, transcode
 
-ROUNDS, SECONDS = 5, 5
-QUICK_ROUNDS, QUICK_SECONDS = 1, 2
+OFTEN = Often(rounds=5, seconds=5, quick_rounds=1, quick_seconds=2)
 REPLICAS = 3
 MESSAGES = {100: 2_000_000, 1024: 400_000}
 """The most messages of one run, by their bytes: some 400 MB, which stay in memory."""
@@ -99,7 +98,7 @@ class Systems:
 class Bench:
     """The cases, on one kernel."""
 
-    def __init__(self, kernel: Kernel, rounds: int, seconds: int, chosen: str, display: Display) -> None:
+    def __init__(self, kernel: Kernel, rounds: int, seconds: float, chosen: str, display: Display) -> None:
         self.kernel, self.rounds, self.seconds, self.display = kernel, rounds, seconds, display
         self._chosen = re.compile(chosen)
         self._topics = 0
@@ -348,11 +347,11 @@ def three_nodes(kernel: Kernel) -> Iterator[Systems]:
         yield Systems(system, None, lambda: max(broker.resident_bytes() for broker in brokers) / MIB)
 
 
-def how(busy: Sequence[float], rounds: int, seconds: int) -> str:
+def how(busy: Sequence[float], rounds: int, seconds: float) -> str:
     """The description of the measurement, with the processors that other processes took meanwhile."""
     told = (
-        f"franz-go, 1 partition, at most {seconds} s a run, {rounds} rounds, in turn with Kafka where there "
-        "is a figure beside"
+        f"franz-go, 1 partition, at most {seconds:g} s a run, {rounds} rounds, in turn with Kafka where "
+        "there is a figure beside"
     )
     if busy:
         told += f"; others took {statistics.median(busy):.2f} processors, at most {max(busy):.2f}"
@@ -361,19 +360,10 @@ def how(busy: Sequence[float], rounds: int, seconds: int) -> str:
 
 def main() -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.kafka", description=(__doc__ or "").splitlines()[0]
-    )
-    parser.add_argument("--rounds", type=int, help=f"how often each load runs ({ROUNDS})")
-    parser.add_argument("--seconds", type=int, help=f"the most of each run ({SECONDS})")
-    parser.add_argument("--kernel", choices=[*Kernel, "both"], default="compiled")
+    parser = options("kafka", __doc__, OFTEN, "the most of each run", "bench-kafka")
     parser.add_argument("--cases", default="", help="only cases whose name has this regular expression")
-    parser.add_argument("--quick", action="store_true", help=f"{QUICK_ROUNDS} round of {QUICK_SECONDS} s")
-    parser.add_argument("--markdown", action="store_true", help="print Markdown")
-    parser.add_argument("--rows", action="store_true", help="print the rows as JSON, for `make bench-kafka`")
     given = parser.parse_args()
-    rounds = given.rounds or (QUICK_ROUNDS if given.quick else ROUNDS)
-    seconds = given.seconds or (QUICK_SECONDS if given.quick else SECONDS)
+    rounds, seconds = how_often(given, OFTEN)
     if why_absent() is None:
         build_franz()
     rows: list[Row] = []
@@ -384,11 +374,7 @@ def main() -> None:
             bench = Bench(kernel, rounds, seconds, given.cases, display)
             rows += bench.rows()
             busy += bench.busy
-    told = how(busy, rounds, seconds)
-    if given.rows:
-        dump(rows, told)
-        return
-    show(f"Kafka's clients: {told}. {machine()}. {summary(rows)}", rows, markdown=given.markdown)
+    tell(given, "Kafka's clients", how(busy, rounds, seconds), rows)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ connects to the leader; a run after which a replica is out of sync has failed. `
 other systems.
 """
 
-import argparse
 import statistics
 import time
 from collections.abc import Iterator, Sequence
@@ -17,17 +16,17 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from benchmarks import peers
+from benchmarks.command_line import Often, how_often, options, tell
 from benchmarks.display import Display
 from benchmarks.load_generator import Load, LoadFailed, build, run_load
 from benchmarks.local_cluster import ClusterFailed, LocalCluster, Process, running_cluster
 from benchmarks.peers import Peers
-from benchmarks.servers import Kernel, NotListening, Running, kernels, ours, running
-from benchmarks.table import Reached, Row, dump, machine, show, spread, summary
+from benchmarks.servers import NotListening, Running, kernels, ours, running
+from benchmarks.table import Reached, Row, spread
 from tank_client import TankError
 from tank_client.sync import Client
 
-ROUNDS, SECONDS = 5, 3.0
-QUICK_ROUNDS, QUICK_SECONDS = 2, 1.0
+OFTEN = Often(rounds=5, seconds=3.0, quick_rounds=2, quick_seconds=1.0)
 WARM_UP_S = 0.5
 MOST_WRITTEN_MIB = 1024
 SETTLE_S = 3.0
@@ -252,20 +251,9 @@ def how(loads: Sequence[Load], rounds: int, seconds: float) -> str:
 
 def main() -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.replicated", description=(__doc__ or "").splitlines()[0]
-    )
-    parser.add_argument("--rounds", type=int, help=f"how often each load runs ({ROUNDS})")
-    parser.add_argument("--seconds", type=float, help=f"measured in each run ({SECONDS:g})")
-    parser.add_argument("--kernel", choices=[*Kernel, "both"], default="compiled")
-    parser.add_argument("--quick", action="store_true", help=f"{QUICK_ROUNDS} rounds of {QUICK_SECONDS:g} s")
-    parser.add_argument("--markdown", action="store_true", help="print Markdown")
-    parser.add_argument(
-        "--rows", action="store_true", help="print the rows as JSON, for `make bench-cluster`"
-    )
+    parser = options("replicated", __doc__, OFTEN, "measured in each run", "bench-cluster")
     given = parser.parse_args()
-    rounds = given.rounds or (QUICK_ROUNDS if given.quick else ROUNDS)
-    seconds = given.seconds or (QUICK_SECONDS if given.quick else SECONDS)
+    rounds, seconds = how_often(given, OFTEN)
     build()
     names = kernels(given.kernel)
     rows: list[Row] = []
@@ -284,11 +272,7 @@ def main() -> None:
                 loads += bench.loads
     except (ClusterFailed, NotListening, TankError) as failure:
         raise SystemExit(f"FAILED {failure}") from None
-    told = how(loads, rounds, seconds)
-    if given.rows:
-        dump(rows, told)
-        return
-    show(f"Three replicas: {told}. {machine()}. {summary(rows)}", rows, markdown=given.markdown)
+    tell(given, "Three replicas", how(loads, rounds, seconds), rows)
 
 
 if __name__ == "__main__":
