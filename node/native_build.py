@@ -38,6 +38,7 @@ MODULES = (
         "segment.open_files",
     ),
     *("segment.batch_format", "segment.batch_formats", "segment.kafka_batches", "segment.tank_bundles"),
+    "segment.produced_batch",
     *(
         "log.producer_table",
         "log.producers",

@@ -6,18 +6,12 @@ from typing import Final
 from tank_node.kafka.request_room import RequestRoom
 from tank_node.metrics import Metrics
 from tank_node.partition.waiters import ProducerStamp
+from tank_node.segment import produced_batch
 from tank_protos.kafka import message_set, record_batch, records, transcode
 from tank_protos.kafka.codecs import CODEC_MASK, KafkaCodec
 from tank_protos.kafka.errors import InvalidRecords, RecordsFault, invalid, too_large
-from tank_protos.kafka.record_batch import ANY_TIME, LOG_APPEND_TIME, MAGIC, MAGIC_AT, RecordBatchHeader
-from tank_protos.topic_settings import (
-    UNLIMITED_MS,
-    LogFormat,
-    RecordValidation,
-    TimestampType,
-    TopicSettings,
-    Transcoding,
-)
+from tank_protos.kafka.record_batch import LOG_APPEND_TIME, MAGIC, MAGIC_AT, RecordBatchHeader
+from tank_protos.topic_settings import LogFormat, TopicSettings, Transcoding
 from tank_protos.wire.buffer import Buffer
 
 _BATCHES_SINCE: Final = 3
@@ -74,16 +68,14 @@ def checked_batch(
         batch = memoryview(given)
         if len(batch) > MAGIC_AT and batch[MAGIC_AT] < MAGIC:  # a message set may be shorter than a header
             raise invalid(f"records of magic {batch[MAGIC_AT]}, where a record batch is wanted")
-    has_append_time = settings.timestamp_type is TimestampType.LOG_APPEND_TIME
-    latest_ms = ANY_TIME if has_append_time else min(now_ms + settings.timestamp_after_max_ms, ANY_TIME)
-    header = record_batch.check(batch, max_bytes=settings.max_message_bytes, latest_ms=latest_ms)
+    header = produced_batch.checked_header(batch, settings, now_ms, settings.max_message_bytes)
     if version < _ZSTD_SINCE and header.attributes & CODEC_MASK == KafkaCodec.ZSTD:
         fault = RecordsFault.UNSUPPORTED_CODEC
         raise InvalidRecords(fault, f"zstd is allowed from version {_ZSTD_SINCE} of Produce on")
     if header.attributes & record_batch.TRANSACTIONAL:
         raise InTransaction("transactions are not served")
-    if settings.timestamp_before_max_ms != UNLIMITED_MS and not has_append_time:
-        _check_earliest(header, now_ms - settings.timestamp_before_max_ms)
+    produced_batch.check_earliest(header, settings, now_ms)
+    has_append_time = produced_batch.has_append_time(settings)
     if settings.log_format is LogFormat.KAFKA:
         _check_records(batch, header, settings, room, is_ours=version < _BATCHES_SINCE)
         if has_append_time:
@@ -99,7 +91,7 @@ def checked_batch(
     return CheckedBatch(
         batch,
         producer,
-        now_ms if has_append_time else max(header.max_timestamp_ms, 0),
+        produced_batch.stored_time_ms(header, settings, now_ms),
         now_ms if has_append_time else _NO_APPEND_TIME,
     )
 
@@ -117,13 +109,6 @@ def _from_message_set(
     return memoryview(batch)
 
 
-def _check_earliest(header: RecordBatchHeader, earliest_ms: int) -> None:
-    base_ms = header.base_timestamp_ms
-    if record_batch.NO_TIMESTAMP != base_ms < earliest_ms:
-        sentence = f"the timestamp {base_ms} is below {earliest_ms}, the earliest that the topic takes"
-        raise InvalidRecords(RecordsFault.INVALID_TIMESTAMP, sentence)
-
-
 def _check_records(
     batch: memoryview,
     header: RecordBatchHeader,
@@ -135,12 +120,8 @@ def _check_records(
     """Walks through the records as far as the topic demands. is_ours: whether this broker has encoded
     them."""
     compacts = settings.cleanup_policy.compacts
-    if not compacts:
-        validation = settings.record_validation
-        if is_ours or validation is RecordValidation.HEADER:
-            return
-        if validation is not RecordValidation.FULL and header.attributes & CODEC_MASK:
-            return
+    if not produced_batch.walks_records(header, settings) or (is_ours and not compacts):
+        return
     payload: Buffer = batch[record_batch.HEADER_BYTES :]
     if header.attributes & CODEC_MASK:
         payload = room.payload_of(batch, header)

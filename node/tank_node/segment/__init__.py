@@ -6,6 +6,7 @@
 - `reading`, `cursors`: the bytes that answer a read, and where the next read goes on
 - `batch_format`, `batch_formats`, `tank_bundles`, `kafka_batches`: what a log must know of its
   batches' format
+- `produced_batch`: judging a producer's record batch by the settings of its topic
 - `read_back`, `scrub`: checking stored batches against their records
 - `rewrite`, `swap`: writing a segment anew, putting it in place of the old one, removing a segment
 - `errors`: what a log raises

@@ -15,7 +15,7 @@ from tank_protos.generated.tank import (
     RecordBatchesPartition,
     RecordBatchesPartitionResult,
 )
-from tank_protos.topic_settings import UNLIMITED_MS, RecordValidation, TimestampType, TopicSettings
+from tank_protos.topic_settings import TopicSettings
 from tank_protos.wire.buffer import Buffer
 
 if TYPE_CHECKING:
@@ -100,48 +100,33 @@ class _RecordsAppend:
         which the broker's limit bounds, as for all of TANK's clients. Writes the time of the append into it
         where the topic wants it. Returns the greatest time of its records, 0: none has one. Raises
         InvalidRecords."""
+        from tank_node.segment import produced_batch
         from tank_protos.kafka import record_batch
-        from tank_protos.kafka.errors import InvalidRecords, RecordsFault, invalid
+        from tank_protos.kafka.errors import invalid
 
-        has_append_time = settings.timestamp_type is TimestampType.LOG_APPEND_TIME
-        latest_ms = now_ms + settings.timestamp_after_max_ms
-        if has_append_time or latest_ms > record_batch.ANY_TIME:
-            latest_ms = record_batch.ANY_TIME
-        header = record_batch.check(batch, max_bytes=most_bytes, latest_ms=latest_ms)
+        header = produced_batch.checked_header(batch, settings, now_ms, most_bytes)
         if header.producer_id >= 0:
             raise invalid("a batch that names a producer in its header, where the request names it")
-        if settings.timestamp_before_max_ms != UNLIMITED_MS and not has_append_time:
-            earliest_ms = now_ms - settings.timestamp_before_max_ms
-            if record_batch.NO_TIMESTAMP != header.base_timestamp_ms < earliest_ms:
-                sentence = (
-                    f"the timestamp {header.base_timestamp_ms} is below {earliest_ms}, the earliest taken"
-                )
-                raise InvalidRecords(RecordsFault.INVALID_TIMESTAMP, sentence)
-        self._walk(batch, header, settings)
-        if has_append_time:
+        produced_batch.check_earliest(header, settings, now_ms)
+        if produced_batch.walks_records(header, settings):
+            self._walk(batch, header, settings)
+        if produced_batch.has_append_time(settings):
             record_batch.patch_append_time(batch, header, now_ms)
-            return now_ms
-        return max(header.max_timestamp_ms, 0)
+        return produced_batch.stored_time_ms(header, settings, now_ms)
 
     def _walk(self, batch: memoryview, header: "RecordBatchHeader", settings: TopicSettings) -> None:
-        """Reads through the records as far as the topic demands."""
+        """Reads through the records."""
         from tank_protos.kafka import record_batch, records
         from tank_protos.kafka.codecs import CODEC_MASK
         from tank_protos.kafka.errors import InvalidRecords
 
-        compacts, is_packed = settings.cleanup_policy.compacts, header.attributes & CODEC_MASK != 0
-        if not compacts:
-            validation = settings.record_validation
-            if validation is RecordValidation.HEADER or (
-                is_packed and validation is not RecordValidation.FULL
-            ):
-                return
         payload: Buffer = batch[record_batch.HEADER_BYTES :]
-        if is_packed:
+        if header.attributes & CODEC_MASK:
             try:
                 payload = record_batch.payload_of(batch, header, max_bytes=self._left)
             except InvalidRecords:
                 self._left = 0  # what it has cost is not known
                 raise
             self._left -= len(payload)
-        records.walk(payload, header.records_count, header.last_offset_delta, keyed=compacts)
+        keyed = settings.cleanup_policy.compacts
+        records.walk(payload, header.records_count, header.last_offset_delta, keyed=keyed)
