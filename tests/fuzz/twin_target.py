@@ -222,6 +222,29 @@ def _read_columns(chance: Random) -> Call:
     return lambda read_columns: read_columns(payload, count)
 
 
+def _encode_columns(chance: Random) -> Call:
+    """Records, sometimes with a part that cannot be encoded."""
+    made = random_records.some(chance)
+    keys, values, offsets, stamps, _ = (list(column) for column in zip(*made, strict=True))
+    headers: dict[int, Any] = {at: record.headers for at, record in enumerate(made) if record.headers}
+    odd = (-1, 1 << 31, 1 << 63, -(1 << 63), memoryview(b"view"), bytearray(b"array"), b"", None, "text", ())
+    if chance.random() < _ODD_SHARE:
+        chance.choice((keys, values, offsets, stamps))[chance.randrange(len(made))] = chance.choice(odd)
+    if chance.random() < _ODD_SHARE:
+        name, value = chance.choice((b"h", *odd)), chance.choice(odd)
+        headers[chance.randrange(len(made))] = chance.choice((((name, value),), (name,), name))
+    if chance.random() < _ODD_SHARE / 4:
+        chance.choice((keys, values, offsets, stamps)).pop()
+
+    def call(encode_columns: Callable[..., bytes]) -> object:
+        try:
+            return encode_columns(offsets, stamps, keys, values, headers)
+        except (TypeError, ValueError) as error:
+            return type(error)  # the words are Python's own
+
+    return call
+
+
 def _record_batch(chance: Random) -> tuple[bytes, RecordBatchHeader]:
     """A batch whose header was checked, and whose records may be wrong."""
     while True:
@@ -316,6 +339,7 @@ DRIVERS: Final[dict[str, Callable[[Random], Call]]] = {
     "placed": _placed,
     "walk": _walk,
     "read_columns": _read_columns,
+    "encode_columns": _encode_columns,
     "verify": _verify,
     "check": _check,
     "patch": _patch,

@@ -15,12 +15,19 @@ from struct import Struct
 from typing import Final, NamedTuple
 from zlib import crc32
 
-from tank_protos.kafka import record_batch
-from tank_protos.kafka.codecs import KafkaCodec, codec_of, unpack
+from tank_protos.kafka import record_batch, records
+from tank_protos.kafka.codecs import KafkaCodec, codec_of, pack, unpack
 from tank_protos.kafka.errors import InvalidRecords, RecordsFault, corrupt, invalid, too_large
 from tank_protos.kafka.limits import MAX_CONVERTED_RECORDS, MAX_UNPACKED_BYTES
-from tank_protos.kafka.record_batch import CONTROL, LOG_APPEND_TIME, NO_TIMESTAMP
-from tank_protos.kafka.records import KafkaRecord, placed_deltas
+from tank_protos.kafka.record_batch import (
+    CONTROL,
+    LOG_APPEND_TIME,
+    MAGIC,
+    NO_EPOCH,
+    NO_PRODUCER,
+    NO_TIMESTAMP,
+)
+from tank_protos.kafka.records import placed_deltas
 from tank_protos.wire.buffer import Buffer
 
 _PLACE: Final = Struct(">qi")
@@ -226,13 +233,16 @@ def to_record_batch(old: OldMessages) -> bytes:
         raise InvalidRecords(
             RecordsFault.INVALID_TIMESTAMP, "a client's message has the time of its append, by its attributes"
         )
-    base_ms = messages[0].timestamp_ms
-    records: list[KafkaRecord] = []
-    for index, (_, timestamp_ms, key, value) in enumerate(messages):
-        if timestamp_ms < NO_TIMESTAMP:
-            raise InvalidRecords(RecordsFault.INVALID_TIMESTAMP, f"a timestamp of {timestamp_ms} ms", index)
-        records.append(KafkaRecord(key, value, index, timestamp_ms - base_ms))
-    return record_batch.encode(records, base_timestamp_ms=base_ms, codec=codec)
+    _, stamps, keys, values = map(list, zip(*messages, strict=True))
+    if min(stamps) < NO_TIMESTAMP:
+        index = next(index for index, stamp in enumerate(stamps) if stamp < NO_TIMESTAMP)
+        raise InvalidRecords(RecordsFault.INVALID_TIMESTAMP, f"a timestamp of {stamps[index]} ms", index)
+    base_ms, count = stamps[0], len(messages)
+    payload = records.encode_columns(range(count), [stamp - base_ms for stamp in stamps], keys, values)
+    header = record_batch.RecordBatchHeader(
+        0, 0, NO_EPOCH, MAGIC, 0, codec, count - 1, base_ms, max(stamps), *NO_PRODUCER, count
+    )
+    return record_batch.seal(header, pack(codec, payload))
 
 
 def from_record_batches(
@@ -279,7 +289,7 @@ def _converted(
 ) -> tuple[Iterator[tuple[int, bytes]], int]:
     """Returns an iterator of offsets and encoded messages, and the length of the records, uncompressed.
     Raises InvalidRecords before the first of them."""
-    if header.magic != record_batch.MAGIC or not 0 <= header.base_offset <= header.last_offset < _I64_END:
+    if header.magic != MAGIC or not 0 <= header.base_offset <= header.last_offset < _I64_END:
         raise invalid(f"a stored batch of magic {header.magic} at offset {header.base_offset}")
     if header.codec == KafkaCodec.ZSTD:
         raise InvalidRecords(RecordsFault.UNSUPPORTED_CODEC, "the batch is compressed by zstd")

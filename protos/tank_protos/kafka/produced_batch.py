@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import repeat
 from typing import Final
 
 from tank_protos import bundle
@@ -13,7 +12,7 @@ from tank_protos.kafka.codecs import KafkaCodec, pack
 from tank_protos.kafka.errors import InvalidRecords, RecordsFault, invalid
 from tank_protos.kafka.limits import MAX_CONVERTED_RECORDS, MAX_UNPACKED_BYTES
 from tank_protos.kafka.record_batch import ANY_TIME, MAGIC, NO_EPOCH, NO_PRODUCER, RecordBatchHeader
-from tank_protos.kafka.records import Headers, KafkaRecord
+from tank_protos.kafka.records import Headers
 from tank_protos.wire.buffer import Buffer
 
 _PACKED_FROM_BYTES: Final = 1024
@@ -44,13 +43,14 @@ def encode(
         # Both steps are compiled, and take a tenth of the time of the other way.
         made = bundle.encode(values, timestamps=timestamps, keys=keys, codec=_CODECS[compression])
         return transcode.produced_to_kafka(bundle.as_batch(made), compacted=False)
-    times = [timestamps] * len(values) if isinstance(timestamps, int) else timestamps
-    base_ms, find = times[0], (headers or {}).get
-    payload = records.encode(
-        KafkaRecord(key, value, index, time_ms - base_ms, find(index, ()))
-        for index, (key, value, time_ms) in enumerate(
-            zip(repeat(None) if keys is None else keys, values, times, strict=False)
-        )
+    count = len(values)
+    base_ms = timestamps if isinstance(timestamps, int) else timestamps[0]
+    payload = records.encode_columns(
+        range(count),
+        [0] * count if isinstance(timestamps, int) else [time_ms - base_ms for time_ms in timestamps],
+        [None] * count if keys is None else keys,
+        values,
+        headers,
     )
     packed, codec = payload, KafkaCodec.NONE
     if compression or (compression is None and len(payload) >= _PACKED_FROM_BYTES):
@@ -59,9 +59,8 @@ def encode(
             codec = KafkaCodec.SNAPPY
         else:
             packed = payload
-    last = len(values) - 1
     header = RecordBatchHeader(
-        0, 0, NO_EPOCH, MAGIC, 0, codec, last, base_ms, last_ms, *NO_PRODUCER, last + 1
+        0, 0, NO_EPOCH, MAGIC, 0, codec, count - 1, base_ms, last_ms, *NO_PRODUCER, count
     )
     return record_batch.seal(header, packed)
 

@@ -8,7 +8,7 @@ writers set them to 0, and readers ignore them. No function here allocates memor
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple, TypeAlias
 
@@ -265,22 +265,36 @@ def encode(records: Iterable[KafkaRecord]) -> bytes:
     return b"".join(map(_encoded, records))
 
 
+@twin("kafka_encode")
 def encode_columns(
     offset_deltas: Sequence[int],
     timestamp_deltas: Sequence[int],
     keys: Sequence[bytes | None],
     values: Sequence[bytes | None],
+    headers: Mapping[int, Headers] | None = None,
 ) -> bytes:
-    """Returns records without headers as a batch holds them, uncompressed. The columns have one length."""
+    """Returns records as a batch holds them, uncompressed. The columns have one length; `headers` has those
+    of the records that have some, by their place in the columns."""
     parts: list[bytes] = []
-    for offset, timestamp, key, value in zip(offset_deltas, timestamp_deltas, keys, values, strict=True):
+    find = headers.get if headers else None
+    rows = zip(offset_deltas, timestamp_deltas, keys, values, strict=True)
+    for index, (offset, timestamp, key, value) in enumerate(rows):
         head = _NO_ATTRIBUTES + _varint(timestamp) + _varint(offset)
         head += b"\x01" if key is None else _varint(len(key)) + key
+        found = find(index) if find is not None else None
+        tail = _encoded_headers(found) if found else b"\0"
         if value is None:
-            parts.append(_varint(len(head) + 2) + head + b"\x01\0")
+            parts.append(_varint(len(head) + 1 + len(tail)) + head + b"\x01" + tail)
         else:
             head += _varint(len(value))
-            parts += (_varint(len(head) + len(value) + 1) + head, value, b"\0")
+            parts += (_varint(len(head) + len(value) + len(tail)) + head, value, tail)
+    return b"".join(parts)
+
+
+def _encoded_headers(headers: Headers) -> bytes:
+    parts = [_varint(len(headers))]
+    for key, value in headers:
+        parts += (_varint(len(key)), key, *_nullable(value))
     return b"".join(parts)
 
 
@@ -291,10 +305,8 @@ def _encoded(record: KafkaRecord) -> bytes:
         _varint(record.offset_delta),
         *_nullable(record.key),
         *_nullable(record.value),
-        _varint(len(record.headers)),
+        _encoded_headers(record.headers),
     ]
-    for key, value in record.headers:
-        parts += (_varint(len(key)), key, *_nullable(value))
     body = b"".join(parts)
     return _varint(len(body)) + body
 

@@ -4,6 +4,7 @@ in the same words."""
 import inspect
 from collections.abc import Callable
 from struct import calcsize
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -58,6 +59,7 @@ def test_these_have_twins() -> None:
         "verify",
         "walk",
         "read_columns",
+        "encode_columns",
         "produced_to_tank",
         "stored_to_tank",
         "produced_to_kafka",
@@ -257,3 +259,70 @@ def test_neither_writes_into_what_may_not_be_changed() -> None:
     for function in PAIRS["patch"]:
         with pytest.raises(TypeError):
             function(memoryview(batch), 1, 1)
+
+
+NUMBERS = st.integers(-(2**63) - 1, 2**63) | st.integers(-70, 70)
+ODD = st.sampled_from([b"", "text", 1, True, 2.5, bytearray(b"v"), memoryview(b"v"), (), [(b"h", b"v")]])
+
+
+@examples(300)
+@given(some_records() | some_records(dense=False), st.sampled_from([list, tuple]))
+def test_they_write_the_same_records_with_headers_and_nulls(
+    made: list[KafkaRecord], kind: type[list[Any]] | type[tuple[Any, ...]]
+) -> None:
+    columns = [kind(column) for column in zip(*(record[2:4] + record[:2] for record in made), strict=True)]
+    headers = {index: record.headers for index, record in enumerate(made) if record.headers}
+    for found in (headers, {**headers, 10**6: ((b"h", None),)}):
+        assert agree("encode_columns", *columns, found) == records.encode(made)
+    bare = [record._replace(headers=()) for record in made]
+    for none in (None, {}):
+        assert agree("encode_columns", *columns, none) == records.encode(bare)
+
+
+@examples(300)
+@given(st.lists(st.tuples(NUMBERS, NUMBERS, st.sampled_from([None, b"", b"k" * 64])), max_size=4))
+def test_they_write_any_numbers_and_lengths(rows: list[tuple[int, int, bytes | None]]) -> None:
+    offsets, stamps, contents = ([row[place] for row in rows] for place in range(3))
+    agree("encode_columns", offsets, stamps, contents, contents)
+    agree("encode_columns", range(len(rows)), stamps, contents, contents)
+    agree("encode_columns", range(5, 5 + len(rows)), range(0, 2 * len(rows), 2), contents, contents)
+
+
+def sees(function: Callable[..., bytes], *arguments: Any) -> object:
+    """What it writes, or the kind of its error: the words of Python's own differ."""
+    try:
+        return function(*arguments)
+    except Exception as error:
+        return type(error)
+
+
+@examples(300)
+@given(st.data())
+def test_they_agree_on_columns_that_are_not_of_bytes_and_numbers(data: st.DataObject) -> None:
+    columns: list[Any] = [[0, 1], [0, 5], [None, b"k"], [b"v", None], {1: ((b"h", b"1"), (b"n", None))}]
+    odd = data.draw(ODD)
+    match data.draw(st.integers(0, 7)):
+        case 0:
+            columns[data.draw(st.integers(0, 3))][data.draw(st.integers(0, 1))] = odd
+        case 1:
+            columns[data.draw(st.integers(0, 3))] = data.draw(st.sampled_from([[], [1], (), range(3)]))
+        case 2:
+            columns[4][0] = odd
+        case 3:
+            columns[4][0] = ((b"h", odd),)
+        case 4:
+            columns[4][0] = ((odd, b"v"),)
+        case 5:
+            columns[4][0] = (odd,)
+        case 6:
+            columns[4] = {True: ((b"h", b"1"),)}
+        case _:
+            columns[4] = MappingProxyType(columns[4])
+    pair = PAIRS["encode_columns"]
+    assert sees(pair.compiled, *columns) == sees(pair.plain, *columns)
+
+
+def test_they_write_the_same_large_records() -> None:
+    large = b"v" * (1 << 20)
+    for count in (1, 3):
+        agree("encode_columns", range(count), [0] * count, [None] * count, [large] * count)
