@@ -292,13 +292,16 @@ def _write_anew(
             batch = disk.read_at(file.files.use(file), record.length, record.position)
             writer.add(batch_format.given_epoch(batch, record.leader_epoch), record)
         greatest = template.max_timestamp_ms
-        for item in rebuilt:
+        newest_ms = good[-1].append_ms if good else 0
+        for item, append_ms in zip(rebuilt, _append_times(rebuilt, template.append_ms), strict=True):
             read = item.batch
-            greatest = max(greatest, read.timestamp_ms or template.append_ms)
+            newest_ms = max(newest_ms, append_ms)
+            greatest = max(greatest, read.timestamp_ms or newest_ms)
             record = template._replace(
                 first=read.first,
                 span=read.span,
                 messages=read.messages,
+                append_ms=newest_ms,
                 max_timestamp_ms=greatest,
                 flags=read.flags,
                 leader_epoch=max(template.leader_epoch, epoch_at(epochs, read.first)),
@@ -317,6 +320,19 @@ def _write_anew(
     for suffix in (INDEX, LOG):
         disk.rename(segment.path(suffix), segment.path(suffix) + swap.DAMAGED)
     swap.put_in_place(disk, log.folder, segment.base)
+
+
+def _append_times(rebuilt: list[_Parsed], now_ms: int) -> list[int]:
+    """The times at which these batches were appended: that in the batch, or else the latest possible one, so
+    that retention keeps them too long rather than too short."""
+    times = []
+    latest_ms = now_ms
+    for item in reversed(rebuilt):
+        own_ms = item.batch.append_ms
+        if own_ms:
+            latest_ms = min(latest_ms, own_ms)
+        times.append(own_ms or latest_ms)
+    return times[::-1]
 
 
 def _note_losses(

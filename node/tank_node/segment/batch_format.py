@@ -53,6 +53,8 @@ class FoundBatch(NamedTuple):
     """0, with the next two: the batch doesn't name its producer."""
     producer_epoch: int = 0
     producer_sequence: int = 0
+    append_ms: int = 0
+    """The time of its append; 0: the batch doesn't have it."""
 
 
 class KeyedEntry(NamedTuple):

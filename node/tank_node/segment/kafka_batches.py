@@ -145,6 +145,7 @@ class KafkaBatches(BatchFormat):
             header.records_count,
             max(header.max_timestamp_ms, 0),
             _flags(header.attributes),
+            append_ms=header.max_timestamp_ms if header.attributes & record_batch.LOG_APPEND_TIME else 0,
         )
         if header.producer_id <= 0 or header.producer_epoch < 0 or header.base_sequence < 0:
             return found

@@ -150,6 +150,24 @@ def test_a_lost_index_is_made_anew_from_the_batches() -> None:
     assert append_pairs(log, (b"k", b"next"), epoch=4) == (10, 10)
 
 
+def test_batches_of_a_lost_index_have_the_time_of_their_append_where_they_say_it() -> None:
+    folder = Folder(settings=LogSettings(format=FORMAT_KAFKA, replication_factor=3))
+    log = folder.log()
+    made = [KafkaRecord(b"k", b"v", 0, 0)]
+    for append_ms, is_in_batch in ((2000, True), (3000, False), (4000, True), (3999, True), (5000, False)):
+        stamp_ms = append_ms if is_in_batch else None
+        batch = record_batch.encode(made, base_timestamp_ms=STAMP_MS, append_ms=stamp_ms)
+        append_batch(log, batch, now_ms=append_ms)
+    assert [record.append_ms for record in records_of(log)] == [2000, 3000, 4000, 4000, 5000]
+    log.flush()
+    folder.data.write_checkpoint()
+    folder.fault.delete(INDEX)
+    log = folder.kill()
+    mend(log, 9000, 2)
+    # The second one was appended before the third at least. Of the last one nothing is known.
+    assert [record.append_ms for record in records_of(log)] == [2000, 3999, 4000, 4000, 9000]
+
+
 def test_batches_that_are_made_anew_have_their_producers_and_epochs_that_a_replica_can_copy() -> None:
     small = LogSettings(format=FORMAT_KAFKA, segment_bytes=250, replication_factor=1)
     folder = Folder(settings=small)
