@@ -24,7 +24,7 @@ from pyspark_tank.positions import (
 )
 
 if TYPE_CHECKING:
-    from tank_client.model import Ends, TopicDescription
+    from tank_client.model import Ends, FetchedChunk, TopicDescription
     from tank_client.sync import Client
 
 logger = logging.getLogger("pyspark_tank")
@@ -231,20 +231,46 @@ def _first_at(
 
 
 def _search(client: Client, topic: str, partition: int, offset: int, behind: int, time_ms: int) -> int:
-    """Finds the exact message: the broker indexes times by batch, so the batch's messages are read."""
+    """Finds the exact message: the broker indexes times by batch, so the batch's messages are read. Stored
+    record batches are asked for, as by the readers: as a bundle, a record without a time would have that of
+    its append."""
+    while offset < behind:
+        fetched = client.fetch(topic, partition, offset, TIME_SEARCH_BYTES, 0, takes_records=True)
+        if fetched.holds_records:
+            found, reached = _search_records(fetched, offset, behind, time_ms)
+        else:
+            found, reached = _search_bundles(fetched, offset, behind, time_ms)
+        if found is not None:
+            return found
+        if reached <= offset:
+            return behind
+        offset = reached
+    return behind
+
+
+def _search_records(fetched: FetchedChunk, offset: int, behind: int, time_ms: int) -> tuple[int | None, int]:
+    """The offset of the first record at or after the time in these batches, and the offset behind them all:
+    numbers at the end of a batch may have no record."""
+    from tank_protos.kafka import stored_chunk
+
+    upper = behind - 1
+    for columns in stored_chunk.iterate(fetched.chunk, offset, upper):
+        for number, stamp in zip(columns.numbers, columns.timestamps, strict=True):
+            if stamp >= time_ms:
+                return number, offset
+    return None, stored_chunk.reach(fetched.chunk, offset, upper).last + 1
+
+
+def _search_bundles(fetched: FetchedChunk, offset: int, behind: int, time_ms: int) -> tuple[int | None, int]:
+    """Does the same in bundles."""
     import numpy as np
 
     from tank_protos.bundle.arrow import Chunk, decode_arrow
 
-    while offset < behind:
-        fetched = client.fetch(topic, partition, offset, TIME_SEARCH_BYTES, 0)
-        last = offset
-        for batch in decode_arrow([Chunk(fetched.base, fetched.chunk, offset, behind - 1)]):
-            at_or_after = np.flatnonzero(batch.column("timestamp").to_numpy() >= time_ms)
-            if len(at_or_after):
-                return int(batch.column("offset")[int(at_or_after[0])].as_py())
-            last = int(batch.column("offset")[batch.num_rows - 1].as_py()) + 1
-        if last == offset:
-            return behind
-        offset = last
-    return behind
+    reached = offset
+    for batch in decode_arrow([Chunk(fetched.base, fetched.chunk, offset, behind - 1)]):
+        at_or_after = np.flatnonzero(batch.column("timestamp").to_numpy() >= time_ms)
+        if len(at_or_after):
+            return int(batch.column("offset")[int(at_or_after[0])].as_py()), offset
+        reached = int(batch.column("offset")[batch.num_rows - 1].as_py()) + 1
+    return None, reached
