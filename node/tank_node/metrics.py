@@ -39,8 +39,32 @@ KAFKA_SOFTWARE: Final = 100
 OTHER_SOFTWARE: Final = ("(others)", "")
 """The name and the version of all further ones together: no client can have this name."""
 
+KAFKA_CLIENT_IDS: Final = 200
+"""The most client ids of Kafka's clients whose bytes are counted one by one, unless the configuration says
+another number: clients choose their ids freely, and each one is two series."""
+MAX_KAFKA_CLIENT_IDS: Final = 10_000
+"""The greatest number that a configuration may say: some 3 MB in each scrape."""
+OTHER_CLIENTS: Final = "(others)"
+"""Stands for all further ids together."""
+NO_CLIENT_ID: Final = "(none)"
+"""Stands for clients without an id, or with an empty one."""
+_CLIENT_ID_CHARACTERS: Final = 64
+"""The most characters kept of a client id."""
+
 OK: Final = "ok"
 """The outcome of a request without an error."""
+
+
+class ClientBytes:
+    """The bytes of all Kafka clients with one client id."""
+
+    __slots__ = ("received", "sent")
+
+    def __init__(self) -> None:
+        self.received = 0
+        """Bytes of their requests."""
+        self.sent = 0
+        """Bytes of the answers."""
 
 
 @dataclass(slots=True)
@@ -56,6 +80,11 @@ class Metrics:
     kafka_software: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Connections of Kafka clients that named their library, by its name and version. Clients before 2.4 name
     none."""
+    kafka_latency: dict[str, Histogram] = field(default_factory=dict)
+    """From the tick that read a request of a Kafka client to its answer, by the request's name; the time that
+    it waited is counted, too."""
+    kafka_clients: dict[str, ClientBytes] = field(default_factory=dict)
+    """The bytes of Kafka clients, by their ids."""
     errors: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Errors in answers, by (request kind, error name)."""
     forwarded: Counter[tuple[int, str]] = field(default_factory=Counter)
@@ -112,6 +141,8 @@ class Metrics:
     this."""
     consumed_now: int = 0
     """Consume requests answered in the tick that read them, likewise."""
+    kafka_answered_now: dict[str, int] = field(default_factory=dict)
+    """Requests of Kafka clients answered in the tick that read them, by name, likewise."""
 
     produce_latency: Histogram = field(default_factory=Histogram)
     """From the tick that read the request to its answer."""
@@ -130,6 +161,38 @@ class Metrics:
             software = OTHER_SOFTWARE
         self.kafka_software[software] += 1
 
+    def client_bytes(self, client_id: str | None, most: int = KAFKA_CLIENT_IDS) -> ClientBytes:
+        """Returns the counters of Kafka clients with this id; when `most` ids have their own, those of all
+        others together."""
+        name = NO_CLIENT_ID
+        if client_id:
+            # Not every id is text that a scrape could show, and some are long.
+            shown = client_id[:_CLIENT_ID_CHARACTERS]
+            name = shown if shown.isprintable() else "".join(c if c.isprintable() else "?" for c in shown)
+        clients = self.kafka_clients
+        found = clients.get(name)
+        if found is None:
+            if len(clients) - (OTHER_CLIENTS in clients) >= most:
+                name = OTHER_CLIENTS
+            found = clients.get(name)
+            if found is None:
+                found = clients[name] = ClientBytes()
+        return found
+
+    def count_kafka_time(self, api: str, waited_us: int) -> None:
+        """Counts the time of a Kafka client's request; 0: it is answered in the tick that read it."""
+        if not waited_us:
+            now = self.kafka_answered_now
+            now[api] = now.get(api, 0) + 1
+            return
+        self._kafka_histogram(api).add(waited_us / 1_000_000)
+
+    def _kafka_histogram(self, api: str) -> Histogram:
+        found = self.kafka_latency.get(api)
+        if found is None:
+            found = self.kafka_latency[api] = Histogram()
+        return found
+
     def end_tick(self, seconds: float) -> None:
         """Counts a tick, whose duration also counts for the requests answered in it."""
         self.ticks += 1
@@ -141,3 +204,7 @@ class Metrics:
         if self.consumed_now:
             self.consume_latency.put(bucket, seconds, self.consumed_now)
             self.consumed_now = 0
+        if self.kafka_answered_now:
+            for api, times in self.kafka_answered_now.items():
+                self._kafka_histogram(api).put(bucket, seconds, times)
+            self.kafka_answered_now.clear()

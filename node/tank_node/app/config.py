@@ -14,6 +14,7 @@ from pathlib import Path
 
 from tank_node.broker.forwarding import ForwardingPolicy
 from tank_node.limits import Limits
+from tank_node.metrics import KAFKA_CLIENT_IDS, MAX_KAFKA_CLIENT_IDS
 from tank_protos import topic_settings
 from tank_protos.topic_settings import FlushPolicy
 from tank_protos.wire.names import MAX_PARTITIONS_OF_A_TOPIC
@@ -91,6 +92,8 @@ class NodeConfig:
     does not."""
     kafka_default_partitions: int
     """The partitions of topics that Kafka clients create without saying how many."""
+    kafka_client_metrics: int
+    """How many client ids of Kafka clients have their own metrics of bytes."""
     flush: FlushPolicy
     """The flush policy of topics without a setting for it."""
     log_format: LineFormat
@@ -422,6 +425,13 @@ OPTIONS = (
         "The partitions of topics that Kafka clients create without a number, and of those created for them.",
         _number(1, MAX_PARTITIONS_OF_A_TOPIC),
         "1",
+    ),
+    Option(
+        "kafka_client_metrics",
+        "N",
+        "How many client ids of Kafka's clients have their own metrics of bytes; the rest are one. 0: none.",
+        _number(0, MAX_KAFKA_CLIENT_IDS),
+        str(KAFKA_CLIENT_IDS),
     ),
     Option(
         "flush",

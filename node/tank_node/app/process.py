@@ -174,8 +174,13 @@ class NodeProcess(ABC):
         return [port.listener(opener) for port, opener in wanted if port is not None]
 
     def _kafka_settings(self) -> KafkaSettings:
-        auto_create, partitions = self.config.kafka_auto_create, self.config.kafka_default_partitions
-        return KafkaSettings(self.auto_creates if auto_create is None else auto_create, partitions)
+        config = self.config
+        auto_create = config.kafka_auto_create
+        return KafkaSettings(
+            self.auto_creates if auto_create is None else auto_create,
+            config.kafka_default_partitions,
+            config.kafka_client_metrics,
+        )
 
     async def _serve(
         self, server: Server, http: ListenAddress | None, announce: Callable[[Started], None]

@@ -11,7 +11,7 @@ from tank_node.broker.broker import Topic
 from tank_node.kafka.produce_answer import NO_APPEND_TIME, ProduceAnswer, log_start_offset
 from tank_node.kafka.produced_records import InTransaction, checked_batch
 from tank_node.kafka.request_room import RequestRoom
-from tank_node.kafka.session import KafkaCall, KafkaSession, LearnedRequests
+from tank_node.kafka.session import SIZE_BYTES, KafkaCall, KafkaSession, LearnedRequests
 from tank_node.partition.partition import Partition
 from tank_node.partition.refusal import Refusal
 from tank_node.partition.waiters import Acked
@@ -194,6 +194,7 @@ class ProduceForm:
             self._client_id,
             has_tags=self._has_tags,
         )
+        session.count_received(self._client_id, SIZE_BYTES + size)
         session.begin(call)
         answer = LearnedAnswer(self, call, partition.end(), batch.append_ms)
         producer = batch.producer

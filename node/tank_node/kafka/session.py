@@ -13,7 +13,7 @@ from typing import ClassVar, Final
 from tank_node.broker.broker import Broker
 from tank_node.kafka.settings import KafkaSettings
 from tank_node.limits import Limits
-from tank_node.metrics import OK, Metrics
+from tank_node.metrics import OK, ClientBytes, Metrics
 from tank_node.output import Output
 from tank_node.partition.partition import Partition
 from tank_node.partition.waiters import Waiter
@@ -89,8 +89,8 @@ class KafkaCall:
     """
 
     __slots__ = (
-        "api", "client_id", "correlation_id", "has_ranges", "has_tags", "is_answered", "on_close", "out",
-        "session", "version",
+        "api", "began_us", "client_id", "correlation_id", "has_ranges", "has_tags", "is_answered",
+        "on_close", "out", "session", "version",
     )  # fmt: skip
 
     def __init__(
@@ -105,6 +105,8 @@ class KafkaCall:
     ) -> None:
         self.session = session
         self.api = api
+        self.began_us = session.broker.tick.monotonic_us
+        """The time of the tick that took the request (monotonic)."""
         self.version = version
         """The version of the request, and of its answer."""
         self.correlation_id = correlation_id
@@ -193,8 +195,9 @@ class KafkaSession(Session):
     """
 
     __slots__ = (
-        "_apis", "_blocked", "_gate", "_line", "broker", "fetch_session_id", "is_outside", "learned",
-        "limits", "metrics", "most", "principal", "settings", "software_name", "software_version",
+        "_apis", "_blocked", "_bytes", "_gate", "_line", "broker", "client_id", "fetch_session_id",
+        "is_outside", "learned", "limits", "metrics", "most", "principal", "settings", "software_name",
+        "software_version",
     )  # fmt: skip
 
     def __init__(
@@ -223,6 +226,10 @@ class KafkaSession(Session):
         """The requests that were taken and whose answers have not gone to `out`, in order."""
         self._blocked = False
         """Whether the next frame is of a request that may not begin before those in `_line` are answered."""
+        self.client_id: str | None = None
+        """The name that the client gave itself in its last request."""
+        self._bytes: ClientBytes | None = None
+        """The bytes of the clients with this name; None: there was no request."""
         self.software_name = self.software_version = ""
         """The client's library, if it has said so."""
         self.fetch_session_id = 0
@@ -333,6 +340,7 @@ class KafkaSession(Session):
                     self, api, version, header.correlation_id, header.client_id, has_tags=has_tags
                 )
                 body = frame[at:]
+            self.count_received(call.client_id, SIZE_BYTES + len(frame))
             if not self.may(api.operation, api.resource):
                 raise NotAllowed(f"{api.name}: {api.operation.value} of {api.resource.value}")
             self.begin(call)
@@ -345,6 +353,14 @@ class KafkaSession(Session):
             error.add_note(f"while a Kafka client's {api.name}, version {version}, was handled")
             raise
 
+    def count_received(self, client_id: str | None, size: int) -> None:
+        """Counts the bytes of a request from a client of this name."""
+        found = self._bytes
+        if found is None or client_id != self.client_id:
+            self.client_id = client_id
+            found = self._bytes = self.metrics.client_bytes(client_id, self.settings.counted_client_ids)
+        found.received += size
+
     def begin(self, call: KafkaCall) -> None:
         """Puts a request into the line of those that are not answered."""
         self._line.append(call)
@@ -354,7 +370,9 @@ class KafkaSession(Session):
 
     def answered(self, call: KafkaCall, outcome: str) -> None:
         """Counts a request's outcome, and sends its answer and those that waited for it."""
-        self.metrics.kafka_requests[call.api.name, call.version, outcome] += 1
+        metrics, name = self.metrics, call.api.name
+        metrics.kafka_requests[name, call.version, outcome] += 1
+        metrics.count_kafka_time(name, self.broker.tick.monotonic_us - call.began_us)
         if self.closed:
             _release(call.out)
             return
@@ -376,7 +394,15 @@ class KafkaSession(Session):
         self.out += call.out
         if call.has_ranges:
             self.has_chunks = True
-        self.out_bytes += sum(len(output) for output in call.out if not isinstance(output, FileRange))
+        size = ranges = 0
+        for output in call.out:
+            if isinstance(output, FileRange):
+                ranges += output.length
+            else:
+                size += len(output)
+        self.out_bytes += size
+        if self._bytes is not None:
+            self._bytes.sent += size + ranges
 
     # --- waits -----------------------------------------------------------------------------------
 

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from tank_node.metrics import KAFKA_CLIENT_IDS
+
 
 @dataclass(frozen=True, slots=True)
 class KafkaSettings:
@@ -13,3 +15,5 @@ class KafkaSettings:
     default_partitions: int = 1
     """The partitions of a topic that is created without a number of them: option
     `kafka_default_partitions`."""
+    counted_client_ids: int = KAFKA_CLIENT_IDS
+    """How many client ids have counters of their bytes: option `kafka_client_metrics`. 0: none."""

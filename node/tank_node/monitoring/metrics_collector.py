@@ -137,6 +137,23 @@ class MetricsCollector(Collector):
         for (name, version_name), count in sorted(metrics.kafka_software.items()):
             software.add_metric([name, version_name], count)
         yield software
+        clients = CounterMetricFamily(
+            "tank_kafka_client_bytes",
+            "Bytes of requests from Kafka clients, and of the answers, by client id",
+            labels=["client_id", "direction"],
+        )
+        for client_id, counted in sorted(metrics.kafka_clients.items()):
+            clients.add_metric([client_id, "in"], counted.received)
+            clients.add_metric([client_id, "out"], counted.sent)
+        yield clients
+        times = HistogramMetricFamily(
+            "tank_kafka_request_seconds",
+            "Time from receiving a request of a Kafka client to its answer, by its name; waits included",
+            labels=["api"],
+        )
+        for api, histogram in sorted(metrics.kafka_latency.items()):
+            times.add_metric([api], _buckets(histogram), histogram.sum_s)
+        yield times
 
     def _levels(self) -> Iterator[Metric]:
         metrics, broker = self._metrics, self._broker
@@ -209,9 +226,13 @@ class MetricsCollector(Collector):
 
 
 def _histogram(name: str, about: str, histogram: Histogram) -> HistogramMetricFamily:
+    return HistogramMetricFamily(name, about, buckets=_buckets(histogram), sum_value=histogram.sum_s)
+
+
+def _buckets(histogram: Histogram) -> list[tuple[str, float]]:
     total = 0
     buckets: list[tuple[str, float]] = []
     for bound, count in zip([*map(str, histogram.bounds), "+Inf"], histogram.counts, strict=True):
         total += count
         buckets.append((bound, total))
-    return HistogramMetricFamily(name, about, buckets=buckets, sum_value=histogram.sum_s)
+    return buckets

@@ -127,6 +127,11 @@ def test_what_kafka_clients_create() -> None:
     assert load(file="kafka_default_partitions = 12").kafka_default_partitions == 12
 
 
+def test_how_many_client_ids_have_metrics() -> None:
+    assert load().kafka_client_metrics == 200
+    assert load({"kafka_client_metrics": "0"}).kafka_client_metrics == 0
+
+
 @pytest.mark.parametrize(
     ("text", "address"),
     [
@@ -178,6 +183,8 @@ def test_an_address_of_the_outside_is_where_it_listens_and_where_it_is_reached()
         ("kafka_auto_create", "yes"),
         ("kafka_default_partitions", "0"),
         ("kafka_default_partitions", "65531"),
+        ("kafka_client_metrics", "-1"),
+        ("kafka_client_metrics", "10001"),
         ("flush", "never"),
         ("log_format", "xml"),
         ("log_level", "loud"),
