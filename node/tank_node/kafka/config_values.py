@@ -15,6 +15,8 @@ UNLIMITED: Final = 2**63 - 1
 _NEVER: Final = 2**53
 """A time or size from this on is a limit that is not set: settings stay below it."""
 _INT_MAX: Final = 2**31 - 1
+_COMPRESSIONS: Final = ("uncompressed", "gzip", "snappy", "lz4", "zstd")
+"""Kafka's other values of compression.type."""
 
 
 def whole(text: str, least: int, most: int = UNLIMITED) -> int:
@@ -143,15 +145,17 @@ def show_cleanup(value: str) -> str:
     return value.replace(CleanupPolicy.CLEANUP, "compact")
 
 
-def one_of(*allowed: str) -> Callable[[str], str]:
-    """Returns what reads one of these texts."""
-
-    def read(text: str) -> str:
-        if text not in allowed:
-            raise ValueError(f"write {' or '.join(allowed)}")
+def read_compression(text: str) -> str:
+    """Reads compression.type. Batches are stored as they came, so that the codecs are refused: a topic that
+    shows one and stores another could have readers that can't unpack it, or fill a disk."""
+    if text == "producer":
         return text
-
-    return read
+    if text in _COMPRESSIONS:
+        raise ValueError(
+            "brokers store batches as producers compressed them, and compress none anew: leave it out or write "
+            "producer, and set compression.type of the producers"
+        )
+    raise ValueError("write producer")
 
 
 def as_it_is(text: str) -> str:

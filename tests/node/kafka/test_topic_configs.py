@@ -103,6 +103,16 @@ def test_a_list_may_have_spaces_and_repeats() -> None:
     assert setting_of("cleanup.policy", " compact , compact") == setting_of("cleanup.policy", "compact")
 
 
+@pytest.mark.parametrize("codec", ["uncompressed", "gzip", "snappy", "lz4", "zstd"])
+def test_a_codec_of_a_topic_is_refused_with_what_to_do_instead(codec: str) -> None:
+    with pytest.raises(InvalidConfig) as refused:
+        setting_of("compression.type", codec)
+    assert str(refused.value) == (
+        f"compression.type={codec}: brokers store batches as producers compressed them, and compress none anew: "
+        "leave it out or write producer, and set compression.type of the producers"
+    )
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
