@@ -152,8 +152,8 @@ def read_compression(text: str) -> str:
         return text
     if text in _COMPRESSIONS:
         raise ValueError(
-            "brokers store batches as producers compressed them, and compress none anew: leave it out or write "
-            "producer, and set compression.type of the producers"
+            "brokers store batches as producers compressed them, and compress none anew: leave it out or "
+            "write producer, and set compression.type of the producers"
         )
     raise ValueError("write producer")
 

@@ -108,8 +108,8 @@ def test_a_codec_of_a_topic_is_refused_with_what_to_do_instead(codec: str) -> No
     with pytest.raises(InvalidConfig) as refused:
         setting_of("compression.type", codec)
     assert str(refused.value) == (
-        f"compression.type={codec}: brokers store batches as producers compressed them, and compress none anew: "
-        "leave it out or write producer, and set compression.type of the producers"
+        f"compression.type={codec}: brokers store batches as producers compressed them, and compress none "
+        "anew: leave it out or write producer, and set compression.type of the producers"
     )
 
 
