@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from tank_controller.state import commands
 from tank_controller.state.keys import key_of
+from tank_controller.state.levels import is_internal
 from tank_controller.state.outcome import CommandOutcome
 from tank_controller.state.state import ClusterState, PartitionState
 from tank_node.cluster.view import ClusterView, TopicView, WholeState
@@ -44,7 +45,10 @@ def check_invariants(state: ClusterState, *, deep: bool = True) -> None:
     for topic in state.topics.values():
         for partition in topic.partitions:
             check_partition(partition, topic.min_insync, fenced)
-            assert len(partition.target) == topic.replication_factor
+            if is_internal(state, topic):
+                assert len(partition.target) >= topic.replication_factor
+            else:
+                assert len(partition.target) == topic.replication_factor
     if deep:
         snapshot = state.snapshot()
         again = ClusterState.load(snapshot)

@@ -6,7 +6,7 @@ from tank_controller.state import commands
 from tank_controller.state.outcome import CommandOutcome
 from tank_controller.state.state import ClusterState
 from tank_protos.error_codes import ErrorCode
-from tank_protos.feature_levels import OWN
+from tank_protos.feature_levels import KAFKA, OWN
 from tank_protos.generated import control_pb2 as pb
 
 DAY_MS = 86_400_000
@@ -40,6 +40,16 @@ def create(name: str, partitions: int = 1, replication_factor: int = 0, **settin
             name=name, partitions=partitions, replication_factor=replication_factor, settings=pairs
         )
     )
+
+
+def create_internal(name: str = "__consumer_offsets", partitions: int = 1) -> pb.Command:
+    """As a broker asks for a topic of its own."""
+    return pb.Command(create_topic=pb.CreateTopic(name=name, partitions=partitions, internal=True))
+
+
+def raise_level(level: int = KAFKA) -> pb.Command:
+    """All processes know this level, by what the leading controller has seen."""
+    return pb.Command(raise_level=pb.RaiseLevel(level=level, seen_index=1 << 40))
 
 
 def alter(

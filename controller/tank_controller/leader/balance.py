@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tank_controller import limits
-from tank_controller.state.keys import partition_of, topic_of
+from tank_controller.leader.internal_factors import internal_topics
+from tank_controller.state.keys import key_of, partition_of, topic_of
 from tank_controller.state.model import NO_BROKER, PartitionState
 from tank_controller.state.state import ClusterState
 from tank_protos.generated import control_pb2 as pb
@@ -46,6 +47,13 @@ class _Plan:
         self.arriving[new] = self.arriving.get(new, 0) + 1
         if old in self.load:
             self.load[old] -= 1
+        self.room -= 1
+
+    def add(self, key: int, partition: PartitionState, new: int) -> None:
+        """Gives one partition a replica more."""
+        self.moves[key] = (*self.moves.get(key, partition.replicas), new)
+        self.load[new] += 1
+        self.arriving[new] = self.arriving.get(new, 0) + 1
         self.room -= 1
 
     def takes(self, broker_id: int) -> bool:
@@ -98,6 +106,7 @@ class Balance:
             return []
         plan = _plan(state, takers, self._first_key)
         self._drain(plan)
+        _add_to_internal(plan)
         if takers != self._brokers:
             self._brokers = takers
             self.look_again()
@@ -184,6 +193,22 @@ class Balance:
                 stuck.add(old)
                 if len(stuck) == _MAX_STUCK:
                     return
+
+
+def _add_to_internal(plan: _Plan) -> None:
+    """Gives partitions of internal topics more replicas, as brokers join: what the first broker alone has
+    kept must not stay on it alone. `internal_factors` raises the topics' factors afterwards."""
+    wanted = min(len(plan.load), limits.DEFAULT_REPLICATION_FACTOR)
+    for topic in internal_topics(plan.state):
+        for number, partition in enumerate(topic.partitions):
+            key = key_of(topic.topic_id, number)
+            if partition.moves or partition.leader == NO_BROKER or key in plan.moves:
+                continue
+            for _ in range(len(partition.replicas), wanted):
+                new = _pick(plan, plan.moves.get(key, partition.replicas), NO_BROKER)
+                if new == NO_BROKER or plan.room <= 0:
+                    break
+                plan.add(key, partition, new)
 
 
 def _plan(state: ClusterState, takers: frozenset[int], first_key: int) -> _Plan:

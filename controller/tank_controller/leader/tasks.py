@@ -11,6 +11,7 @@ from itertools import islice
 
 from tank_controller import limits
 from tank_controller.leader.balance import Balance
+from tank_controller.leader.internal_factors import raised_factors
 from tank_controller.leader.log_ends import LogEndQueries, LogEndQuery
 from tank_controller.leader.scaling import Scaling
 from tank_controller.state.elections import Elections
@@ -61,6 +62,7 @@ class LeaderTasks:
             work.commands.append(pb.Command(finish_reassign=pb.FinishReassign(partitions=finished)))
         if stuck := self._stuck(state, moving, now_ms):
             work.commands.append(pb.Command(cancel_reassign=pb.CancelReassign(partitions=stuck)))
+        work.commands += raised_factors(state)
         # Brokers that these commands drain are not marked in `state` yet, so moves to them must wait for the
         # next tick.
         if not _marks_a_taker(state, scaled) and (moves := self._balance.moves(state, now_ms)):

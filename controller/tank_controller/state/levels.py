@@ -5,6 +5,7 @@ level in force is in the state, and never falls. A process that doesn't know the
 The next level comes into force when all processes know it.
 """
 
+from tank_controller.state.model import TopicState
 from tank_controller.state.outcome import CommandOutcome, Rejected
 from tank_controller.state.state import ClusterState
 from tank_protos import feature_levels
@@ -54,6 +55,12 @@ def topics_in_the_way(state: ClusterState, level: int) -> list[str]:
     if level != feature_levels.KAFKA:
         return []
     return sorted(INTERNAL_TOPICS & state.topic_ids.keys())
+
+
+def is_internal(state: ClusterState, topic: TopicState) -> bool:
+    """Whether brokers keep their own records in the topic. Before feature level `feature_levels.KAFKA` a
+    topic of such a name is a user's."""
+    return topic.name in INTERNAL_TOPICS and state.feature_level >= feature_levels.KAFKA
 
 
 def raise_level(state: ClusterState, command: pb.Command, outcome: CommandOutcome) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from tank_controller import limits
 from tank_controller.state.elections import Elections
+from tank_controller.state.levels import is_internal
 from tank_controller.state.model import PartitionState, TopicState
 from tank_controller.state.outcome import CommandOutcome
 from tank_controller.state.partitions import check_count, each
@@ -39,7 +40,7 @@ def reassign(state: ClusterState, command: pb.Command, outcome: CommandOutcome) 
 def _placement_error(
     state: ClusterState, topic: TopicState, partition: PartitionState, wanted: tuple[int, ...]
 ) -> ErrorCode:
-    if len(set(wanted)) != len(wanted) or len(wanted) != topic.replication_factor:
+    if len(set(wanted)) != len(wanted) or len(wanted) not in _counts(state, topic, partition):
         return ErrorCode.INVALID_REPLICATION_FACTOR
     for broker_id in wanted:
         broker = state.brokers.get(broker_id)
@@ -52,6 +53,16 @@ def _placement_error(
         if len(state.held_by(broker_id)) >= limits.MAX_REPLICAS_PER_BROKER:
             return ErrorCode.OVERLOADED
     return ErrorCode.NONE
+
+
+def _counts(state: ClusterState, topic: TopicState, partition: PartitionState) -> range:
+    """How many replicas a partition may get. Those of internal topics may get more, one partition after
+    another, before the topic's replication factor rises.
+    """
+    if not is_internal(state, topic):
+        return range(topic.replication_factor, topic.replication_factor + 1)
+    present = len(partition.replicas)
+    return range(present, max(present, limits.DEFAULT_REPLICATION_FACTOR) + 1)
 
 
 def _begin(elections: Elections, key: int, partition: PartitionState, wanted: tuple[int, ...]) -> None:

@@ -6,7 +6,7 @@ from tank_controller.state.assignments import assigned, check_assigned
 from tank_controller.state.codec import topic_message
 from tank_controller.state.elections import Elections
 from tank_controller.state.keys import key_of
-from tank_controller.state.levels import WHAT_TO_DO
+from tank_controller.state.levels import WHAT_TO_DO, is_internal
 from tank_controller.state.model import NO_BROKER, PartitionState, TopicState
 from tank_controller.state.outcome import CommandOutcome, Rejected
 from tank_controller.state.placement import spread_of
@@ -21,7 +21,7 @@ from tank_protos.wire.names import INTERNAL_TOPICS, first_topic_name_problem, to
 def check_create_topic(state: ClusterState, command: pb.Command) -> None:
     """Raises Rejected."""
     create = command.create_topic
-    _check_name(state, create.name)
+    _check_name(state, create.name, internal=create.internal)
     if create.name in state.topic_ids:
         raise Rejected(ErrorCode.TOPIC_EXISTS, f"topic {create.name} exists already")
     if len(state.topics) >= limits.MAX_TOPICS:
@@ -57,6 +57,9 @@ def check_alter_topic(state: ClusterState, command: pb.Command) -> None:
     topic = state.topics.get(alter.topic_id)
     if topic is None:
         raise Rejected(ErrorCode.UNKNOWN_TOPIC, "there is no such topic")
+    if alter.partitions > len(topic.partitions):
+        _check_not_internal(state, topic, "its partitions say where a group is, so that their number is kept")
+    _check_factor(state, topic, alter.replication_factor)
     if alter.partitions:
         _check_partitions(state, alter.partitions, len(topic.partitions))
         if added := alter.partitions - len(topic.partitions):
@@ -64,7 +67,8 @@ def check_alter_topic(state: ClusterState, command: pb.Command) -> None:
             check_assigned(state, alter.assignments, added, topic.replication_factor)
     if unknown := [key for key in alter.unset if key not in topic_settings.setting_keys(state.feature_level)]:
         raise Rejected(ErrorCode.INVALID_SETTING, f"topics have no setting {unknown[0]}")
-    settings = _check_settings(state, _altered(topic, alter), topic.replication_factor)
+    factor = alter.replication_factor or topic.replication_factor
+    settings = _check_settings(state, _altered(topic, alter), factor)
     if settings.log_format is not topic.policy.log_format:
         key = topic_settings.LOG_FORMAT
         message = f"{key} is chosen when a topic is created, and can't change: create another topic"
@@ -72,14 +76,16 @@ def check_alter_topic(state: ClusterState, command: pb.Command) -> None:
 
 
 def alter_topic(state: ClusterState, command: pb.Command, outcome: CommandOutcome) -> None:
-    """Changes a topic's settings, or adds partitions."""
+    """Changes a topic's settings, adds partitions, or raises an internal topic's replication factor."""
     alter = command.alter_topic
     topic = state.topics[alter.topic_id]
     outcome.topic_id = topic.topic_id
     settings = _altered(topic, alter)
     added = max(alter.partitions - len(topic.partitions), 0)
-    if settings == topic.settings and not added:
+    factor = alter.replication_factor or topic.replication_factor
+    if settings == topic.settings and not added and factor == topic.replication_factor:
         return
+    topic.replication_factor = factor
     # Messages that are on no disk now may stay so for a while, and no log says when all brokers have written
     # them.
     some_default = state.some_default_replicated
@@ -93,8 +99,10 @@ def alter_topic(state: ClusterState, command: pb.Command, outcome: CommandOutcom
 
 def check_delete_topic(state: ClusterState, command: pb.Command) -> None:
     """Raises Rejected."""
-    if command.delete_topic.topic_id not in state.topics:
+    topic = state.topics.get(command.delete_topic.topic_id)
+    if topic is None:
         raise Rejected(ErrorCode.UNKNOWN_TOPIC, "there is no such topic")
+    _check_not_internal(state, topic, "brokers keep their own records in it")
 
 
 def delete_topic(state: ClusterState, command: pb.Command, outcome: CommandOutcome) -> None:
@@ -128,14 +136,35 @@ def _check_partitions(state: ClusterState, wanted: int, present: int) -> None:
         raise Rejected(ErrorCode.LIMIT_REACHED, message)
 
 
-def _check_name(state: ClusterState, name: str) -> None:
+def _check_not_internal(state: ClusterState, topic: TopicState, why: str) -> None:
+    if is_internal(state, topic):
+        raise Rejected(ErrorCode.INVALID_NAME, f"{topic.name} is the cluster's own topic: {why}")
+
+
+def _check_factor(state: ClusterState, topic: TopicState, factor: int) -> None:
+    """Raises Rejected for a new replication factor that the partitions don't have yet."""
+    if factor in (0, topic.replication_factor):
+        return
+    has_so_many = all(len(each.replicas) >= factor and not each.moves for each in topic.partitions)
+    if factor < topic.replication_factor or not is_internal(state, topic) or not has_so_many:
+        message = (
+            f"the replication factor of {topic.name} is {topic.replication_factor}: that of an internal "
+            "topic can rise, when each partition has so many replicas"
+        )
+        raise Rejected(ErrorCode.INVALID_REPLICATION_FACTOR, message)
+
+
+def _check_name(state: ClusterState, name: str, *, internal: bool) -> None:
     """Judges a new topic's name by the rule of the feature level in force: entries of an earlier level were
-    judged so, too.
+    judged so, too. internal: whether a broker wants it for itself.
     """
+    if internal and (state.feature_level < feature_levels.KAFKA or name not in INTERNAL_TOPICS):
+        message = f"brokers have no topic {name} of their own at feature level {state.feature_level}"
+        raise Rejected(ErrorCode.INVALID_NAME, f"{message}: {WHAT_TO_DO}")
     if problem := topic_name_problem(name):
         raise Rejected(ErrorCode.INVALID_NAME, problem)
     if state.feature_level >= feature_levels.KAFKA:
-        if name in INTERNAL_TOPICS:
+        if name in INTERNAL_TOPICS and not internal:
             message = f"brokers keep the name {name} for a topic of their own: choose another one"
             raise Rejected(ErrorCode.INVALID_NAME, message)
         return

@@ -25,6 +25,8 @@ class NewTopic:
     assignments: list[list[int]] = field(default_factory=list)
     """The brokers of each partition, by number, the preferred leader first; empty: the controllers choose."""
     validate_only: bool = False
+    is_internal: bool = False
+    """Whether a broker creates it for itself: only such a one may have the name of an internal topic."""
 
 
 @dataclass(slots=True)

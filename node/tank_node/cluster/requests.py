@@ -128,6 +128,7 @@ class ControllerRequests:
             replication_factor=topic.replication_factor,
             settings=[pb.Setting(key=key, value=value) for key, value in topic.settings.items()],
             assignments=[pb.Assignment(replicas=replicas) for replicas in topic.assignments],
+            internal=topic.is_internal,
         )
         self._change_topic(pb.Command(create_topic=create), done, validate_only=topic.validate_only)
 

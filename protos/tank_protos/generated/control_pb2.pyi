@@ -284,18 +284,20 @@ class RaiseLevel(_message.Message):
     def __init__(self, level: _Optional[int] = ..., seen_index: _Optional[int] = ...) -> None: ...
 
 class CreateTopic(_message.Message):
-    __slots__ = ("name", "partitions", "replication_factor", "settings", "assignments")
+    __slots__ = ("name", "partitions", "replication_factor", "settings", "assignments", "internal")
     NAME_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     REPLICATION_FACTOR_FIELD_NUMBER: _ClassVar[int]
     SETTINGS_FIELD_NUMBER: _ClassVar[int]
     ASSIGNMENTS_FIELD_NUMBER: _ClassVar[int]
+    INTERNAL_FIELD_NUMBER: _ClassVar[int]
     name: str
     partitions: int
     replication_factor: int
     settings: _containers.RepeatedCompositeFieldContainer[Setting]
     assignments: _containers.RepeatedCompositeFieldContainer[Assignment]
-    def __init__(self, name: _Optional[str] = ..., partitions: _Optional[int] = ..., replication_factor: _Optional[int] = ..., settings: _Optional[_Iterable[_Union[Setting, _Mapping]]] = ..., assignments: _Optional[_Iterable[_Union[Assignment, _Mapping]]] = ...) -> None: ...
+    internal: bool
+    def __init__(self, name: _Optional[str] = ..., partitions: _Optional[int] = ..., replication_factor: _Optional[int] = ..., settings: _Optional[_Iterable[_Union[Setting, _Mapping]]] = ..., assignments: _Optional[_Iterable[_Union[Assignment, _Mapping]]] = ..., internal: bool = ...) -> None: ...
 
 class Assignment(_message.Message):
     __slots__ = ("replicas",)
@@ -304,18 +306,20 @@ class Assignment(_message.Message):
     def __init__(self, replicas: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class AlterTopic(_message.Message):
-    __slots__ = ("topic_id", "partitions", "set", "unset", "assignments")
+    __slots__ = ("topic_id", "partitions", "set", "unset", "assignments", "replication_factor")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     SET_FIELD_NUMBER: _ClassVar[int]
     UNSET_FIELD_NUMBER: _ClassVar[int]
     ASSIGNMENTS_FIELD_NUMBER: _ClassVar[int]
+    REPLICATION_FACTOR_FIELD_NUMBER: _ClassVar[int]
     topic_id: int
     partitions: int
     set: _containers.RepeatedCompositeFieldContainer[Setting]
     unset: _containers.RepeatedScalarFieldContainer[str]
     assignments: _containers.RepeatedCompositeFieldContainer[Assignment]
-    def __init__(self, topic_id: _Optional[int] = ..., partitions: _Optional[int] = ..., set: _Optional[_Iterable[_Union[Setting, _Mapping]]] = ..., unset: _Optional[_Iterable[str]] = ..., assignments: _Optional[_Iterable[_Union[Assignment, _Mapping]]] = ...) -> None: ...
+    replication_factor: int
+    def __init__(self, topic_id: _Optional[int] = ..., partitions: _Optional[int] = ..., set: _Optional[_Iterable[_Union[Setting, _Mapping]]] = ..., unset: _Optional[_Iterable[str]] = ..., assignments: _Optional[_Iterable[_Union[Assignment, _Mapping]]] = ..., replication_factor: _Optional[int] = ...) -> None: ...
 
 class DeleteTopic(_message.Message):
     __slots__ = ("topic_id",)

@@ -12,7 +12,9 @@ MAX_BLOCK_IDS = 1 << 20
 """The most producer ids in one block: more than a Spark job has tasks. Controllers compute a block's first id
 with it, so it must never become smaller, or ids would be given out twice."""
 
-INTERNAL_TOPICS = frozenset(("__consumer_offsets", "__transaction_state"))
+GROUPS_TOPIC = "__consumer_offsets"
+"""The topic in which the coordinators of consumer groups keep these."""
+INTERNAL_TOPICS = frozenset((GROUPS_TOPIC, "__transaction_state"))
 """The topics in which a cluster keeps its own records, by Kafka's names. Clients may read them, but neither
 create nor write them."""
 

@@ -49,6 +49,8 @@ class InstantController:
         """The codes of the next changes by administrators; NONE for those beyond."""
         self.refusal = ErrorCode.NONE
         """The error of every proposal of such changes."""
+        self.refuses_topics = False
+        """Whether no topic is created."""
         self.failed: list[tuple[int, int]] = []
         """Replicas that were reported."""
         self.ends: Callable[[Sequence[tuple[int, int]]], Sequence[ReplicaEnd]] | None = None
@@ -133,8 +135,10 @@ class InstantController:
         return topic
 
     def create_topic(self, topic: NewTopic, done: Callable[[TopicOutcome], None]) -> None:
-        if topic_name_problem(topic.name) is not None or topic.name in INTERNAL_TOPICS:
+        if topic_name_problem(topic.name) is not None or (topic.name in INTERNAL_TOPICS) != topic.is_internal:
             return done(TopicOutcome(ErrorCode.INVALID_NAME, "bad name"))
+        if self.refuses_topics:
+            return done(TopicOutcome(ErrorCode.OVERLOADED, "not now"))
         if self.view.topic(topic.name) is not None:
             return done(TopicOutcome(ErrorCode.TOPIC_EXISTS, "exists"))
         if not topic.partitions:
