@@ -227,6 +227,29 @@ class Limits:
     """How long such a request waits for the topics and their leaders. Some clients give up when the answer
     lacks them, and a change takes some milliseconds."""
 
+    group_slice_ms: int = 5
+    """How long a coordinator reads its groups, or looks through them, in one go: the event loop is held up so
+    long."""
+
+    group_batch_bytes: int = 1 * MIB
+    """The records above which the changes of groups in one tick are several batches: Kafka's readers take 1
+    MiB, and a compaction keeps a batch in memory."""
+
+    group_change_bytes: int = 24 * MIB
+    """The most bytes of one change of a group: all members, with what they say and what they get, are in one
+    record. Members of Kafka Streams say some MB."""
+
+    group_sweep_ms: int = 600_000
+    """How often a coordinator looks for committed offsets that nobody has used for long, as Kafka's
+    offsets.retention.check.interval.ms."""
+
+    group_append_ms: int = 5_000
+    """How long a change of a group waits for replicas, as Kafka's offsets.commit.timeout.ms."""
+
+    group_topic_wait_ms: int = 2_000
+    """How long a request for a group's coordinator waits for the internal topic and its leader, when it is
+    first used. Clients ask again."""
+
     ack_timeout_ms: int = 8_000
     """How long a produce request waits for replicas when it has no timeout of its own, as in TANK."""
 

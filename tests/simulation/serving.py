@@ -64,6 +64,7 @@ class Server:
         self._dirty: list[Line] = []
         self._in_tick = False
         self._posted = False
+        broker.wake = self._wake
 
     # --- connections ---
 
@@ -173,7 +174,7 @@ class Server:
         while True:
             broker.end_tick()
             dirty, self._dirty = self._dirty, []
-            if not dirty:
+            if not dirty and not broker.tick.early:
                 break
             for line in dirty:
                 if not line.closed:
@@ -187,6 +188,9 @@ class Server:
 
     def _ready(self, line: Line) -> None:
         self._dirty.append(line)
+        self._wake()
+
+    def _wake(self) -> None:
         if not self._in_tick and not self._posted:
             self._posted = True
             self.world.after(1, self.life, self._finish_late)

@@ -6,7 +6,7 @@ goes through the logs.
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from tank_node.broker.deadlines import FAILED, Deadlines
 from tank_node.broker.forwarding import Forwarding
@@ -26,7 +26,7 @@ from tank_node.partition.follower_reads import may_show
 from tank_node.partition.partition import Partition
 from tank_node.partition.refusal import Refusal
 from tank_node.partition.roles import Roles
-from tank_node.partition.waiters import Tick
+from tank_node.partition.waiters import EarlyWork, Tick
 from tank_node.refusal_log import RefusalLog
 from tank_node.replication.role import Role
 from tank_node.segment.errors import DiskFull, StorageError
@@ -94,6 +94,11 @@ class Broker:
         self.kafka: object = None
         """What the sessions of Kafka's protocol share. Their room makes it at its first use, and alone knows
         its class."""
+        self.groups: object = None
+        """The coordinator of consumer groups, made at its first use likewise, see `coordinators.groups`."""
+        self.wake: Callable[[], None] = _nothing
+        """Makes a tick end soon, and look at the deadlines. For work that begins outside of a tick; the
+        server sets it."""
         self.surroundings = Surroundings()
         self.topics: dict[str, Topic] = {}
         self.started_ms = clock.now_ms()
@@ -148,6 +153,8 @@ class Broker:
     def end_tick(self) -> None:
         """Writes the tick's appends, moves high-water marks, wakes waiting requests, then answers
         producers."""
+        if self.tick.early:
+            self._work_early()
         touched = self.tick.touched
         if not touched and not self.tick.late:
             return
@@ -168,6 +175,19 @@ class Broker:
             self.roles.pushers.push()
         except Exception:
             logger.exception("a bug of ours: pushing to followers failed; the tick goes on, please report it")
+
+    def do_early(self, work: EarlyWork) -> None:
+        """Has this work done before the writes of the tick, or of one that ends soon."""
+        self.tick.early.append(work)
+        self.wake()
+
+    def _work_early(self) -> None:
+        early, self.tick.early = self.tick.early, []
+        for work in early:
+            try:
+                work.work()
+            except Exception:
+                logger.exception("a bug of ours: a tick's work is not done; others go on, please report it")
 
     def _written(self, partition: Partition) -> None:
         log = partition.log
@@ -435,6 +455,10 @@ class Broker:
             partition.remove()
             del self._by_log[partition.log]
         self.data_folder.delete_topic(topic.view.topic_id)
+
+
+def _nothing() -> None:
+    """Does nothing."""
 
 
 def _report_bug(partition: Partition) -> None:

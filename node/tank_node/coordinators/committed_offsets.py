@@ -37,6 +37,10 @@ class CommittedOffsets:
         """All of them."""
         return self._stored.items()
 
+    def partitions(self) -> set[TopicPartition]:
+        """Those that have one, or may have one when what is under way has ended."""
+        return self._stored.keys() | self._changing.keys()
+
     def of_topic(self, topic: str) -> list[TopicPartition]:
         """The partitions of this topic that have one."""
         return [partition for partition in self._stored if partition[0] == topic]

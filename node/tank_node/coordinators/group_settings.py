@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from tank_node.coordinators.group_limits import GroupLimits
+from tank_protos.wire.names import MAX_PARTITIONS_OF_A_TOPIC
 
 DAY_MS = 86_400_000
 
@@ -29,6 +30,9 @@ class GroupSettings:
     """`offset.metadata.max.bytes`: the longest text beside a committed offset, in UTF-8."""
     offsets_retention_ms: int = 7 * DAY_MS
     """`offsets.retention.ms`: how long committed offsets stay that nobody uses."""
+    topic_partitions: int = 50
+    """`offsets.topic.num.partitions`: the partitions of the internal topic, when it is created. They stay as
+    many, because they say where a group is."""
     limits: GroupLimits = field(default_factory=GroupLimits)
 
     def __post_init__(self) -> None:
@@ -45,3 +49,7 @@ class GroupSettings:
             raise GroupSettingError("offset.metadata.max.bytes must be 0 or more")
         if self.offsets_retention_ms < 1:
             raise GroupSettingError("offsets.retention.ms must be at least 1")
+        if not 0 < self.topic_partitions <= MAX_PARTITIONS_OF_A_TOPIC:
+            raise GroupSettingError(
+                f"offsets.topic.num.partitions must be between 1 and {MAX_PARTITIONS_OF_A_TOPIC}"
+            )

@@ -89,11 +89,21 @@ class LateAnswer:
         raise NotImplementedError
 
 
-class Tick(Generic[P]):
-    """The state of a tick that all partitions of a node share: its time, the partitions to write, and the
-    answers to make after that."""
+class EarlyWork:
+    """Work that `Broker.end_tick` does before the tick's writes: it may append."""
 
-    __slots__ = ("dropped_us", "late", "monotonic_ms", "monotonic_us", "now_ms", "touched")
+    __slots__ = ()
+
+    def work(self) -> None:
+        """Does the work; called once for each time that it was put into `Tick.early`."""
+        raise NotImplementedError
+
+
+class Tick(Generic[P]):
+    """The state of a tick that all partitions of a node share: its time, the partitions to write, and what is
+    done before and after that."""
+
+    __slots__ = ("dropped_us", "early", "late", "monotonic_ms", "monotonic_us", "now_ms", "touched")
 
     def __init__(self) -> None:
         self.now_ms = 0
@@ -103,6 +113,8 @@ class Tick(Generic[P]):
         """The monotonic clock at the same moment, for measuring."""
         self.dropped_us = -1
         """The `monotonic_us` of the tick that last emptied a log for a refill: each tick may empty one."""
+        self.early: list[EarlyWork] = []
+        """Work to do at the tick's end, before the writes."""
         self.touched: list[P] = []
         """Partitions to write at the tick's end."""
         self.late: list[LateAnswer] = []

@@ -80,6 +80,7 @@ class Server:
         else:
             self._loop.add_reader(self._epoll.fileno(), self._on_ready)
         self._housekeeping.start()
+        self._broker.wake = self._wake
         return bound
 
     async def stop(self, grace_s: float) -> None:
@@ -180,13 +181,16 @@ class Server:
         # new bytes, so the loop ends; more than one round is needed only when a client has more requests
         # under way than `Limits.in_flight`.
         while True:
-            if broker.tick.touched or broker.tick.late:
+            tick = broker.tick
+            if tick.touched or tick.late or tick.early:
                 broker.end_tick()
             self._receiver.used = 0
             if memory.taken:
                 memory.reuse()
             dirty = self._dirty
             if not dirty:
+                if tick.early:  # an answer of this round led to more
+                    continue
                 break
             self._dirty = []
             for connection in dirty:
@@ -211,12 +215,17 @@ class Server:
     def _ready(self, connection: Connection) -> None:
         """Notes that a session's `out` is no longer empty."""
         self._dirty.append(connection)
+        self._wake()
+
+    def _wake(self) -> None:
+        """Has a tick end soon: outside of one there is something to send, to append, or to wait for."""
         if not self._in_tick and not self._finish_posted:
             self._finish_posted = True
             self._loop.call_soon(self._finish_late)
 
     def _finish_late(self) -> None:
         if self._finish_posted and not self.connections.stopped:
+            self._broker.begin_tick()
             self._finish_tick()
 
     def _set_timer(self) -> None:

@@ -1,0 +1,175 @@
+"""The changes of groups, on their way into the log of the groups' partition.
+
+A change is one or several records, which are appended together. It takes effect, and is answered, when the
+high-water mark has passed them: what a client was told outlives this broker, and no reader sees what may yet
+get lost. All changes of a tick are one batch.
+"""
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from tank_node.broker.broker import Broker
+from tank_node.coordinators import group_records
+from tank_node.coordinators.group_error import GroupError
+from tank_node.coordinators.group_records import StoredRecord
+from tank_node.partition.partition import Partition
+from tank_node.partition.refusal import Refusal
+from tank_node.partition.waiters import EarlyWork
+from tank_node.replication.role import Role
+
+_ERRORS: Final = {
+    Refusal.NOT_ENOUGH_REPLICAS: GroupError.NOT_AVAILABLE,
+    Refusal.NOT_ACKNOWLEDGED_IN_TIME: GroupError.NOT_AVAILABLE,
+    Refusal.STORAGE: GroupError.NOT_AVAILABLE,
+    Refusal.DAMAGED: GroupError.NOT_AVAILABLE,
+    Refusal.TOO_LARGE: GroupError.TOO_LARGE,
+}
+"""The errors of appends that a leader refuses. Any other reason says that this broker doesn't lead."""
+
+
+class GroupChange:
+    """Records that belong together, and what is done when they are stored."""
+
+    __slots__ = ("_done", "_ended", "records", "size_bytes")
+
+    def __init__(
+        self,
+        records: Sequence[StoredRecord],
+        ended: Callable[[bool], None],
+        done: Callable[[GroupError], None],
+    ) -> None:
+        """ended: makes the change in memory (True: the mark has passed its records), or gives it up (False:
+        they are not in the log); not called when this broker stops to coordinate before. done: the answer,
+        which may be a late one's, so that it says NOT_AVAILABLE and the change is made afterwards. Each is
+        called once."""
+        self.records = records
+        self.size_bytes = sum(len(key) + (0 if value is None else len(value)) for key, value in records)
+        self._ended = ended
+        self._done: Callable[[GroupError], None] | None = done
+
+    def make(self) -> None:
+        """The mark has passed the change."""
+        self._ended(True)
+        self.answer(GroupError.NONE)
+
+    def fail(self, error: GroupError) -> None:
+        """The change isn't in the log."""
+        self._ended(False)
+        self.answer(error)
+
+    def answer(self, error: GroupError) -> None:
+        """Answers, unless that was done before."""
+        done, self._done = self._done, None
+        if done is not None:
+            done(error)
+
+
+class _Batch:
+    """Changes that are appended together."""
+
+    __slots__ = ("changes", "last")
+
+    def __init__(self, changes: list[GroupChange]) -> None:
+        self.changes = changes
+        self.last = 0
+        """The number of the last record; 0: it has none yet."""
+
+
+class GroupLog(EarlyWork):
+    """The writing half of one led partition of the internal topic."""
+
+    __slots__ = ("_batches", "_broker", "_changes", "_closed", "_partition", "_tokens")
+
+    def __init__(self, broker: Broker, partition: Partition) -> None:
+        self._broker = broker
+        self._partition = partition
+        self._closed = GroupError.NONE
+        self._changes: list[GroupChange] = []
+        """The changes of this tick."""
+        self._batches: dict[int, _Batch] = {}
+        """The batches that the mark has not passed, by their tokens, which rise."""
+        self._tokens = itertools.count(1)
+
+    def append(self, change: GroupChange) -> None:
+        """Appends a change, with all others of this tick."""
+        if self._closed:
+            change.fail(self._closed)
+        elif change.size_bytes > self._broker.limits.group_change_bytes:
+            change.fail(GroupError.TOO_LARGE)
+        else:
+            if not self._changes:
+                self._broker.do_early(self)
+            self._changes.append(change)
+
+    def work(self) -> None:
+        """As `EarlyWork`: appends the changes of this tick, in as few batches as the limit allows."""
+        changes, self._changes = self._changes, []
+        most = self._broker.limits.group_batch_bytes
+        batch: list[GroupChange] = []
+        size = 0
+        for change in changes:
+            if batch and size + change.size_bytes > most:
+                self._append(batch)
+                batch, size = [], 0
+            batch.append(change)
+            size += change.size_bytes
+        if batch:
+            self._append(batch)
+
+    def _append(self, changes: list[GroupChange]) -> None:
+        if self._closed:
+            for change in changes:
+                change.fail(self._closed)
+            return
+        now_ms = self._broker.tick.now_ms
+        stored = [record for change in changes for record in change.records]
+        token = next(self._tokens)
+        batch = self._batches[token] = _Batch(changes)
+        self._partition.append(
+            memoryview(bytearray(group_records.batch_of(stored, now_ms))),
+            self,
+            token,
+            max_timestamp_ms=now_ms,
+            timeout_ms=self._broker.limits.group_append_ms,
+        )
+        batch.last = self._partition.log.tail.last
+
+    def complete(self, token: int, refusal: Refusal, first: int, last: int) -> None:
+        """As `Completion`, for one batch."""
+        if not refusal:
+            self.pass_mark()
+            return
+        batch = self._batches.get(token)
+        if batch is None:
+            return
+        error = GroupError.NOT_COORDINATOR
+        if self._partition.role is Role.LEADER:
+            error = _ERRORS.get(refusal, error)
+        if refusal is Refusal.NOT_ACKNOWLEDGED_IN_TIME:
+            for change in batch.changes:
+                change.answer(error)
+        else:
+            del self._batches[token]
+            for change in batch.changes:
+                change.fail(error)
+
+    def pass_mark(self) -> None:
+        """Makes the changes that the high-water mark has passed."""
+        mark = self._partition.high_water_mark
+        while self._batches:
+            token, batch = next(iter(self._batches.items()))
+            if not 0 < batch.last <= mark:
+                return
+            del self._batches[token]
+            for change in batch.changes:
+                change.make()
+
+    def close(self, error: GroupError) -> None:
+        """Answers everybody who waits with this error. The next coordinator says which changes were made."""
+        self._closed = error
+        changes, self._changes = self._changes, []
+        changes += [change for batch in self._batches.values() for change in batch.changes]
+        self._batches.clear()
+        for change in changes:
+            change.answer(error)

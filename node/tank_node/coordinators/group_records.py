@@ -1,0 +1,147 @@
+"""The records in which a coordinator keeps groups: Kafka's own, so that tools that read `__consumer_offsets`
+work. Every version is read, and the one that Kafka writes is written.
+
+A record's key and value begin with the version of their message. The version of a key tells what the record
+is about: 0 and 1 a committed offset, 2 a group. A record without a value says that this is gone."""
+
+from collections.abc import Sequence
+from struct import Struct
+from typing import Final, TypeAlias
+
+from tank_node.coordinators.group_requests import NO_EPOCH, CommittedOffset
+from tank_protos.generated.kafka import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from tank_protos.kafka import record_batch, records
+from tank_protos.kafka.record_batch import NO_PRODUCER, RecordBatchHeader
+from tank_protos.wire.buffer import Buffer
+from tank_protos.wire.errors import WireError
+
+StoredRecord: TypeAlias = tuple[bytes, bytes | None]
+"""A record's key and value; without a value it deletes what is stored under its key."""
+
+_VERSION: Final = Struct(">h")
+_OFFSET_KEYS: Final = range(2)
+_GROUP_KEY: Final = 2
+_OFFSET_KEY_WRITTEN: Final = 1
+_OFFSET_WRITTEN: Final = 3
+_EXPIRING_OFFSET_WRITTEN: Final = 1
+"""The one version that has a time at which the offset goes; it has no leader epoch."""
+_GROUP_WRITTEN: Final = 3
+_NEVER: Final = -1
+
+
+class OffsetRecord:
+    """A record about one committed offset."""
+
+    __slots__ = ("group_id", "offset", "partition", "topic")
+
+    def __init__(self, group_id: str, topic: str, partition: int, offset: CommittedOffset | None) -> None:
+        self.group_id = group_id
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        """None: it is deleted."""
+
+
+class GroupRecord:
+    """A record about a group and its members."""
+
+    __slots__ = ("group_id", "value")
+
+    def __init__(self, group_id: str, value: GroupMetadataValue | None) -> None:
+        self.group_id = group_id
+        self.value = value
+        """None: the group is deleted."""
+
+
+def read(key: bytes | None, value: bytes | None) -> OffsetRecord | GroupRecord | None:
+    """What a record says; None for one that can't be read: it is damaged, or of a kind or version that only
+    later brokers know."""
+    if key is None:
+        return None
+    try:
+        version, rest = _split(key)
+        if version in _OFFSET_KEYS:
+            named = OffsetCommitKey.decode(rest, version)
+            return OffsetRecord(named.group, named.topic, named.partition, _offset(value))
+        if version == _GROUP_KEY:
+            return GroupRecord(GroupMetadataKey.decode(rest, version).group, _group(value))
+    except WireError:
+        pass
+    return None
+
+
+def _split(data: bytes) -> tuple[int, memoryview]:
+    """The version at the beginning, and the message behind it. Raises WireError."""
+    if len(data) < _VERSION.size:
+        raise WireError(f"{len(data)} bytes have no version")
+    return _VERSION.unpack_from(data)[0], memoryview(data)[_VERSION.size :]
+
+
+def _offset(value: bytes | None) -> CommittedOffset | None:
+    if value is None:
+        return None
+    version, rest = _split(value)
+    found = OffsetCommitValue.decode(rest, version)
+    return CommittedOffset(
+        found.offset, found.leader_epoch, found.metadata, found.commit_timestamp, found.expire_timestamp
+    )
+
+
+def _group(value: bytes | None) -> GroupMetadataValue | None:
+    if value is None:
+        return None
+    version, rest = _split(value)
+    return GroupMetadataValue.decode(rest, version)
+
+
+def offset_record(group_id: str, topic: str, partition: int, offset: CommittedOffset | None) -> StoredRecord:
+    """The record of a committed offset; None deletes it. Raises WireError for a text that doesn't fit."""
+    key = _joined(
+        _OFFSET_KEY_WRITTEN, OffsetCommitKey(group_id, topic, partition).encode(_OFFSET_KEY_WRITTEN)
+    )
+    if offset is None:
+        return key, None
+    version, epoch = _OFFSET_WRITTEN, offset.leader_epoch
+    if offset.expire_ms != _NEVER:
+        version, epoch = _EXPIRING_OFFSET_WRITTEN, NO_EPOCH
+    value = OffsetCommitValue(offset.offset, epoch, offset.metadata, offset.commit_ms, offset.expire_ms)
+    return key, _joined(version, value.encode(version))
+
+
+def group_record(group_id: str, value: GroupMetadataValue | None) -> StoredRecord:
+    """The record of a group; None deletes it. Raises WireError for a text that doesn't fit."""
+    key = _joined(_GROUP_KEY, GroupMetadataKey(group_id).encode(_GROUP_KEY))
+    return key, None if value is None else _joined(_GROUP_WRITTEN, value.encode(_GROUP_WRITTEN))
+
+
+def _joined(version: int, message: Sequence[Buffer]) -> bytes:
+    return b"".join((_VERSION.pack(version), *message))
+
+
+def batch_of(stored: Sequence[StoredRecord], now_ms: int) -> bytes:
+    """A record batch of these records, at least one, with this time."""
+    count = len(stored)
+    payload = records.encode_columns(
+        range(count), [0] * count, [key for key, _ in stored], [value for _, value in stored]
+    )
+    header = RecordBatchHeader(
+        base_offset=0,
+        batch_length=0,
+        leader_epoch=record_batch.NO_EPOCH,
+        magic=record_batch.MAGIC,
+        crc=0,
+        attributes=0,
+        last_offset_delta=count - 1,
+        base_timestamp_ms=now_ms,
+        max_timestamp_ms=now_ms,
+        producer_id=NO_PRODUCER.producer_id,
+        producer_epoch=NO_PRODUCER.producer_epoch,
+        base_sequence=NO_PRODUCER.base_sequence,
+        records_count=count,
+    )
+    return record_batch.seal(header, payload)
