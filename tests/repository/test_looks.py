@@ -30,6 +30,7 @@ CLASSES: Final = {
     "tank_node.Connection": "the state of one socket between ticks: what came, what has to go, since when",
     "tank_node.ControllerStream": "one conversation with the controllers: its parts, what it has learned",
     "tank_node.Flusher": "one queue of disk work, and the threads that take from it",
+    "tank_node.GroupPartition": "the groups of one partition, from their load to the end of the lead",
     "tank_node.KafkaSession": "one conversation: its limits, its requests, what its client has said",
     "tank_node.ForwardedProduce": "one part of a request: whose it is, and what it is called there",
     "tank_node.LateFetch": "one answer that is made later: one argument a field of it",

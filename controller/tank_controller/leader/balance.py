@@ -1,5 +1,5 @@
-"""Moves of existing replicas: off draining brokers, onto new brokers, apart over racks; and the order in
-which replicas are preferred as leaders. Pure; a bounded step at a time.
+"""Moves of existing replicas: off draining brokers, onto new brokers, apart over racks; the order in which
+replicas are preferred as leaders; and more replicas of internal topics. Pure; a bounded step at a time.
 
 Every step improves something (fewer replicas to drain, one rack more, more even loads or leaderships), and
 only partitions whose replicas are all in sync are moved to balance. So the moves come to an end.
@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tank_controller import limits
-from tank_controller.leader.internal_factors import internal_topics
 from tank_controller.state.keys import key_of, partition_of, topic_of
-from tank_controller.state.model import NO_BROKER, PartitionState
+from tank_controller.state.levels import is_internal
+from tank_controller.state.model import NO_BROKER, PartitionState, TopicState
 from tank_controller.state.state import ClusterState
 from tank_protos.generated import control_pb2 as pb
+from tank_protos.wire.names import INTERNAL_TOPICS
 
 _MAX_STUCK = 20
 """How many brokers without a possible move a tick looks at; the next tick goes on behind them."""
@@ -195,11 +196,32 @@ class Balance:
                     return
 
 
+def raised_factors(state: ClusterState) -> list[pb.Command]:
+    """The commands that raise internal topics' factors to the numbers of replicas that all partitions have.
+    Not before: with the factor rises how many replicas must be in sync."""
+    found = []
+    for topic in _internal_topics(state):
+        if any(partition.moves for partition in topic.partitions):
+            continue
+        factor = min(len(partition.replicas) for partition in topic.partitions)
+        if factor > topic.replication_factor:
+            alter = pb.AlterTopic(topic_id=topic.topic_id, replication_factor=factor)
+            found.append(pb.Command(alter_topic=alter))
+    return found
+
+
+def _internal_topics(state: ClusterState) -> Iterator[TopicState]:
+    for name in sorted(INTERNAL_TOPICS):
+        topic = state.topic(name)
+        if topic is not None and is_internal(state, topic):
+            yield topic
+
+
 def _add_to_internal(plan: _Plan) -> None:
     """Gives partitions of internal topics more replicas, as brokers join: what the first broker alone has
-    kept must not stay on it alone. `internal_factors` raises the topics' factors afterwards."""
+    kept must not stay on it alone. `raised_factors` raises the topics' factors afterwards."""
     wanted = min(len(plan.load), limits.DEFAULT_REPLICATION_FACTOR)
-    for topic in internal_topics(plan.state):
+    for topic in _internal_topics(plan.state):
         for number, partition in enumerate(topic.partitions):
             key = key_of(topic.topic_id, number)
             if partition.moves or partition.leader == NO_BROKER or key in plan.moves:

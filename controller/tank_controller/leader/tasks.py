@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from tank_controller import limits
-from tank_controller.leader.balance import Balance
-from tank_controller.leader.internal_factors import raised_factors
+from tank_controller.leader.balance import Balance, raised_factors
 from tank_controller.leader.log_ends import LogEndQueries, LogEndQuery
 from tank_controller.leader.scaling import Scaling
 from tank_controller.state.elections import Elections

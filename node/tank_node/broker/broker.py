@@ -26,7 +26,7 @@ from tank_node.partition.follower_reads import may_show
 from tank_node.partition.partition import Partition
 from tank_node.partition.refusal import Refusal
 from tank_node.partition.roles import Roles
-from tank_node.partition.waiters import EarlyWork, Tick
+from tank_node.partition.waiters import Tick
 from tank_node.refusal_log import RefusalLog
 from tank_node.replication.role import Role
 from tank_node.segment.errors import DiskFull, StorageError
@@ -176,7 +176,7 @@ class Broker:
         except Exception:
             logger.exception("a bug of ours: pushing to followers failed; the tick goes on, please report it")
 
-    def do_early(self, work: EarlyWork) -> None:
+    def do_early(self, work: Callable[[], None]) -> None:
         """Has this work done before the writes of the tick, or of one that ends soon."""
         self.tick.early.append(work)
         self.wake()
@@ -185,7 +185,7 @@ class Broker:
         early, self.tick.early = self.tick.early, []
         for work in early:
             try:
-                work.work()
+                work()
             except Exception:
                 logger.exception("a bug of ours: a tick's work is not done; others go on, please report it")
 

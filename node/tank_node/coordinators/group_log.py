@@ -15,7 +15,6 @@ from tank_node.coordinators.group_error import GroupError
 from tank_node.coordinators.group_records import StoredRecord
 from tank_node.partition.partition import Partition
 from tank_node.partition.refusal import Refusal
-from tank_node.partition.waiters import EarlyWork
 from tank_node.replication.role import Role
 
 _ERRORS: Final = {
@@ -76,7 +75,7 @@ class _Batch:
         """The number of the last record; 0: it has none yet."""
 
 
-class GroupLog(EarlyWork):
+class GroupLog:
     """The writing half of one led partition of the internal topic."""
 
     __slots__ = ("_batches", "_broker", "_changes", "_closed", "_partition", "_tokens")
@@ -99,11 +98,11 @@ class GroupLog(EarlyWork):
             change.fail(GroupError.TOO_LARGE)
         else:
             if not self._changes:
-                self._broker.do_early(self)
+                self._broker.do_early(self._append_all)
             self._changes.append(change)
 
-    def work(self) -> None:
-        """As `EarlyWork`: appends the changes of this tick, in as few batches as the limit allows."""
+    def _append_all(self) -> None:
+        """Appends the changes of this tick, in as few batches as the limit allows."""
         changes, self._changes = self._changes, []
         most = self._broker.limits.group_batch_bytes
         batch: list[GroupChange] = []

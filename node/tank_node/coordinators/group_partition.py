@@ -29,6 +29,7 @@ from tank_node.coordinators.group_requests import (
 from tank_node.coordinators.group_settings import GroupSettings
 from tank_node.coordinators.group_state import GroupState
 from tank_node.coordinators.offset_expiry import expired_offsets
+from tank_node.coordinators.waiting_member import WaitingMember
 from tank_node.partition.partition import Partition
 from tank_node.partition.waiters import Waiter
 from tank_node.segment.errors import StorageError
@@ -41,26 +42,6 @@ _PART: Final = 4_096
 """How many offsets one change deletes."""
 
 Committed = Callable[[Mapping[TopicPartition, GroupError]], None]
-
-
-class _Waiting:
-    """A join or a sync that the machine has not answered."""
-
-    __slots__ = ("join", "sync")
-
-    def __init__(
-        self,
-        join: Callable[[JoinAnswer], None] | None = None,
-        sync: Callable[[SyncAnswer], None] | None = None,
-    ) -> None:
-        self.join = join
-        self.sync = sync
-
-    def refuse(self, error: GroupError) -> None:
-        if self.join is not None:
-            self.join(JoinAnswer(error))
-        if self.sync is not None:
-            self.sync(SyncAnswer(error))
 
 
 class GroupPartition:
@@ -90,7 +71,7 @@ class GroupPartition:
         self._ring_by = ring_by
         self._has_work = has_work
         self._log = GroupLog(broker, partition)
-        self._waiting: dict[_Waiting, None] = {}
+        self._waiting: dict[WaitingMember, None] = {}
         self._due: list[tuple[int, int, Group]] = []
         """When groups have to be looked at; a heap. An entry whose time isn't the group's `due_ms` means
         nothing."""
@@ -256,13 +237,9 @@ class GroupPartition:
 
     def _answer(self, action: Answer) -> None:
         waiting = action.token
-        assert isinstance(waiting, _Waiting), "the machine answers what it was asked"
+        assert isinstance(waiting, WaitingMember), "the machine answers what it was asked"
         del self._waiting[waiting]
-        if isinstance(action.answer, JoinAnswer):
-            if waiting.join is not None:
-                waiting.join(action.answer)
-        elif waiting.sync is not None:
-            waiting.sync(action.answer)
+        waiting.answer(action.answer)
 
     def _store(self, group: Group, action: Store) -> None:
         def ended(is_stored: bool) -> None:
@@ -288,7 +265,7 @@ class GroupPartition:
     def join(self, request: JoinRequest, done: Callable[[JoinAnswer], None]) -> None:
         """See `Groups.join`."""
         group = self._group(request.member.group_id)
-        waiting = _Waiting(join=done)
+        waiting = WaitingMember(join=done)
         self._waiting[waiting] = None
         group.members.join(self._broker.tick.monotonic_ms, request, waiting)
         self._after(group)
@@ -299,7 +276,7 @@ class GroupPartition:
         if group is None:
             done(SyncAnswer(GroupError.UNKNOWN_MEMBER))
             return
-        waiting = _Waiting(sync=done)
+        waiting = WaitingMember(sync=done)
         self._waiting[waiting] = None
         group.members.sync(self._broker.tick.monotonic_ms, request, waiting)
         self._after(group)

@@ -1,6 +1,7 @@
 """Interfaces of requests that wait for a partition (producers and consumers), and the tick that partitions
 share."""
 
+from collections.abc import Callable
 from enum import Enum
 from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
@@ -89,16 +90,6 @@ class LateAnswer:
         raise NotImplementedError
 
 
-class EarlyWork:
-    """Work that `Broker.end_tick` does before the tick's writes: it may append."""
-
-    __slots__ = ()
-
-    def work(self) -> None:
-        """Does the work; called once for each time that it was put into `Tick.early`."""
-        raise NotImplementedError
-
-
 class Tick(Generic[P]):
     """The state of a tick that all partitions of a node share: its time, the partitions to write, and what is
     done before and after that."""
@@ -113,7 +104,7 @@ class Tick(Generic[P]):
         """The monotonic clock at the same moment, for measuring."""
         self.dropped_us = -1
         """The `monotonic_us` of the tick that last emptied a log for a refill: each tick may empty one."""
-        self.early: list[EarlyWork] = []
+        self.early: list[Callable[[], None]] = []
         """Work to do at the tick's end, before the writes."""
         self.touched: list[P] = []
         """Partitions to write at the tick's end."""

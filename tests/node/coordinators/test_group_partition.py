@@ -18,7 +18,7 @@ from tank_node.disk import OsDisk
 from tank_node.limits import Limits
 from tank_protos.wire.buffer import Buffer
 from tank_protos.wire.names import GROUPS_TOPIC
-from tests.support.nodes.coordinating import GROUP, Coordinating, Ignored, coordinating
+from tests.support.groups.coordinating import GROUP, Coordinating, Ignored, coordinating
 
 PLACE = ("orders", 0)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tank_node.coordinators.group_error import GroupError
 from tank_node.coordinators.group_settings import GroupSettings
-from tests.support.nodes.coordinating import coordinating
+from tests.support.groups.coordinating import coordinating
 
 ONE = GroupSettings(topic_partitions=1, initial_delay_ms=0)
 

@@ -1,0 +1,1 @@
+"""Shared by tests: consumer groups at a node."""
