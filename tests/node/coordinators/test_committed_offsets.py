@@ -1,0 +1,48 @@
+"""The offsets that a group has committed, and those it is about to."""
+
+from tank_node.coordinators.committed_offsets import CommittedOffsets
+from tank_node.coordinators.group_requests import CommittedOffset
+
+ORDERS = ("orders", 0)
+
+
+def test_a_commit_is_shown_once_it_is_stored() -> None:
+    offsets = CommittedOffsets()
+    offsets.begin([ORDERS])
+    assert offsets.get(ORDERS) is None
+    offsets.end({ORDERS: CommittedOffset(7)}, is_stored=True)
+    assert offsets.get(ORDERS) == CommittedOffset(7)
+    assert list(offsets) == [ORDERS]
+
+
+def test_a_commit_that_failed_is_never_shown() -> None:
+    offsets = CommittedOffsets()
+    offsets.load(ORDERS, CommittedOffset(3))
+    offsets.begin([ORDERS])
+    offsets.end({ORDERS: CommittedOffset(7)}, is_stored=False)
+    assert offsets.get(ORDERS) == CommittedOffset(3)
+
+
+def test_a_partition_changes_until_all_its_changes_have_ended() -> None:
+    offsets = CommittedOffsets()
+    offsets.begin([ORDERS])
+    offsets.begin([ORDERS])
+    offsets.end({ORDERS: CommittedOffset(7)}, is_stored=True)
+    assert offsets.is_changing(ORDERS)
+    offsets.end({ORDERS: None}, is_stored=True)
+    assert not offsets.is_changing(ORDERS)
+    assert offsets.is_unused
+
+
+def test_an_offset_that_is_gone_may_be_gone_twice() -> None:
+    offsets = CommittedOffsets()
+    offsets.load(ORDERS, None)
+    assert len(offsets) == 0
+
+
+def test_the_offsets_of_a_deleted_topic_are_found() -> None:
+    offsets = CommittedOffsets()
+    for partition in (ORDERS, ("returns", 0), ("orders", 5)):
+        offsets.load(partition, CommittedOffset(7))
+    assert offsets.of_topic("orders") == [ORDERS, ("orders", 5)]
+    assert dict(offsets.items()).keys() == {ORDERS, ("returns", 0), ("orders", 5)}
