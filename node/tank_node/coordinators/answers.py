@@ -7,7 +7,7 @@ from tank_node.coordinators.group_actions import Actions
 from tank_node.coordinators.group_error import GroupError
 from tank_node.coordinators.group_requests import JoinAnswer, JoinedMember, SyncAnswer
 from tank_node.coordinators.member import Member
-from tank_node.coordinators.members import Members
+from tank_node.coordinators.members import GroupMembers
 
 
 def everybody(members: Iterable[Member], protocol: str | None) -> tuple[JoinedMember, ...]:
@@ -20,7 +20,7 @@ def everybody(members: Iterable[Member], protocol: str | None) -> tuple[JoinedMe
 class Answers:
     """Answers members. Where nothing waits of a member, nothing is sent."""
 
-    def __init__(self, members: Members, actions: Actions) -> None:
+    def __init__(self, members: GroupMembers, actions: Actions) -> None:
         self._members = members
         self._actions = actions
 

@@ -8,7 +8,7 @@ from tank_node.coordinators.group_requests import JoinRequest, MemberName
 from tank_node.coordinators.member import Member, Protocols
 
 
-class Members:
+class GroupMembers:
     """The members of a group, and the ids of those that are to join. An instance id has one member."""
 
     def __init__(self) -> None:

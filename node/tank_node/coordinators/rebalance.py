@@ -10,7 +10,7 @@ from tank_node.coordinators.group_image import image_of
 from tank_node.coordinators.group_settings import GroupSettings
 from tank_node.coordinators.group_state import GroupState
 from tank_node.coordinators.member import Member
-from tank_node.coordinators.members import Members
+from tank_node.coordinators.members import GroupMembers
 from tank_protos.generated.kafka.group_metadata_value import GroupMetadataValue
 
 
@@ -23,7 +23,7 @@ class Rebalance:
 
     def __init__(self, settings: GroupSettings, actions: Actions) -> None:
         self.state = GroupState.DEAD
-        self.members = Members()
+        self.members = GroupMembers()
         self.generation = Generation()
         self.protocol_type = ""
         self.answers = Answers(self.members, actions)

@@ -16,6 +16,7 @@ from tank_node.coordinators.group_requests import (
     SyncRequest,
 )
 from tank_node.coordinators.group_settings import GroupSettings
+from tank_node.coordinators.group_state import GroupState
 from tank_protos.generated.kafka.group_metadata_value import GroupMetadataValue
 
 SESSION_MS = 10_000
@@ -216,6 +217,12 @@ class Scene:
             self.group.expire(self.now_ms)
             self.act()
         self.now_ms = until
+
+    # What is seen
+
+    def is_in(self, state: GroupState) -> bool:
+        """Whether tools show this state."""
+        return self.group.state is state
 
     # Whole stories
 

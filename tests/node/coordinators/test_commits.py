@@ -7,9 +7,9 @@ from tests.node.coordinators.scene import INITIAL_MS, Scene
 
 def test_a_simple_commit_makes_a_group() -> None:
     scene = Scene()
-    assert scene.group.state is GroupState.DEAD
+    assert scene.is_in(GroupState.DEAD)
     assert scene.commit() is GroupError.NONE
-    assert scene.group.state is GroupState.EMPTY
+    assert scene.is_in(GroupState.EMPTY)
 
 
 def test_a_group_without_members_takes_simple_commits() -> None:
@@ -84,4 +84,4 @@ def test_a_generation_of_a_group_that_is_not_there_is_refused_as_the_client_unde
     scene = Scene()
     assert scene.commit("c-1", 3) is GroupError.ILLEGAL_GENERATION
     assert scene.commit("c-1", 3, unknown_group=GroupError.UNKNOWN_GROUP) is GroupError.UNKNOWN_GROUP
-    assert scene.group.state is GroupState.DEAD
+    assert scene.is_in(GroupState.DEAD)

@@ -55,7 +55,7 @@ def test_commits_of_members_count_as_heartbeats() -> None:
         scene.wait(SESSION_MS - 1)
         assert scene.commit(leader.member_id, leader.generation) is GroupError.NONE
     scene.join()
-    assert scene.group.state is GroupState.PREPARING_REBALANCE
+    assert scene.is_in(GroupState.PREPARING_REBALANCE)
     for _ in range(3):
         scene.wait(SESSION_MS - 1)
         assert scene.commit(leader.member_id, leader.generation) is GroupError.NONE
@@ -67,9 +67,9 @@ def test_a_member_that_is_silent_for_its_session_is_out_and_the_group_rebalances
     scene.wait(2 * INITIAL_MS)
     leader, other = scene.assigned(*scene.joined(*joinings))
     scene.wait(SESSION_MS - 1)
-    assert scene.group.state is GroupState.STABLE
+    assert scene.is_in(GroupState.STABLE)
     scene.wait(1)
-    assert scene.group.state is GroupState.PREPARING_REBALANCE
+    assert scene.is_in(GroupState.PREPARING_REBALANCE)
     assert scene.heartbeat(other) is GroupError.UNKNOWN_MEMBER
     assert scene.join(leader.member_id).answer.generation == 2
 
@@ -78,7 +78,7 @@ def test_a_group_whose_members_are_all_silent_is_empty() -> None:
     scene = Scene()
     scene.stable(3)
     scene.wait(SESSION_MS)
-    assert scene.group.state is GroupState.EMPTY
+    assert scene.is_in(GroupState.EMPTY)
     assert scene.group.generation.number == 2
     assert scene.group.next_deadline_ms() is None
 
@@ -97,7 +97,7 @@ def test_each_of_those_who_leave_has_a_result() -> None:
     left = scene.leave((one.member_id, None), ("stranger", None), (other.member_id, None), ("", None))
     assert left == [GroupError.NONE, GroupError.UNKNOWN_MEMBER, GroupError.NONE, GroupError.UNKNOWN_MEMBER]
     assert [member.member_id for member in scene.group.described().members] == [third.member_id]
-    assert scene.group.state is GroupState.PREPARING_REBALANCE
+    assert scene.is_in(GroupState.PREPARING_REBALANCE)
 
 
 def test_a_member_that_leaves_while_it_waits_is_answered() -> None:

@@ -46,7 +46,7 @@ def test_the_protocol_type_must_be_the_groups() -> None:
     scene = Scene()
     scene.stable(1)
     assert scene.join(protocol_type="connect").error is GroupError.INCONSISTENT_PROTOCOL
-    assert scene.group.state is GroupState.STABLE
+    assert scene.is_in(GroupState.STABLE)
 
 
 def test_a_group_without_members_may_become_one_of_another_type() -> None:
@@ -114,7 +114,7 @@ def test_a_full_group_takes_no_further_member() -> None:
     refused = scene.join()
     assert refused.error is GroupError.GROUP_FULL
     assert refused.answer.member_id == ""
-    assert scene.group.state is GroupState.STABLE
+    assert scene.is_in(GroupState.STABLE)
     assert scene.heartbeat(members[0]) is GroupError.NONE
 
 
@@ -166,14 +166,14 @@ def test_a_stable_groups_member_that_says_the_same_is_told_the_present_generatio
     leader, other = scene.stable(2)
     again = scene.join(other.member_id).answer
     assert (again.generation, again.leader_id, again.members) == (1, leader.member_id, ())
-    assert scene.group.state is GroupState.STABLE
+    assert scene.is_in(GroupState.STABLE)
 
 
 def test_a_stable_groups_member_that_says_something_else_makes_it_rebalance() -> None:
     scene = Scene()
     _, other = scene.stable(2)
     assert scene.join(other.member_id, protocols={"range": b"other topics"}).waits
-    assert scene.group.state is GroupState.PREPARING_REBALANCE
+    assert scene.is_in(GroupState.PREPARING_REBALANCE)
 
 
 def test_a_stable_groups_leader_makes_it_rebalance_by_joining() -> None:
@@ -181,7 +181,7 @@ def test_a_stable_groups_leader_makes_it_rebalance_by_joining() -> None:
     scene = Scene()
     leader, _ = scene.stable(2)
     assert scene.join(leader.member_id).waits
-    assert scene.group.state is GroupState.PREPARING_REBALANCE
+    assert scene.is_in(GroupState.PREPARING_REBALANCE)
 
 
 def test_before_the_assignment_the_leader_that_says_the_same_gets_the_members_again() -> None:
@@ -191,7 +191,7 @@ def test_before_the_assignment_the_leader_that_says_the_same_gets_the_members_ag
     leader, other = scene.joined(*joinings)
     assert scene.join(leader.member_id).answer == leader
     assert scene.join(other.member_id).answer == other
-    assert scene.group.state is GroupState.COMPLETING_REBALANCE
+    assert scene.is_in(GroupState.COMPLETING_REBALANCE)
 
 
 def test_before_the_assignment_a_member_that_says_something_else_makes_it_rebalance() -> None:
@@ -200,7 +200,7 @@ def test_before_the_assignment_a_member_that_says_something_else_makes_it_rebala
     scene.wait(2 * INITIAL_MS)
     _, other = scene.joined(*joinings)
     assert scene.join(other.member_id, protocols={"range": b"other topics"}).waits
-    assert scene.group.state is GroupState.PREPARING_REBALANCE
+    assert scene.is_in(GroupState.PREPARING_REBALANCE)
 
 
 def test_of_two_joins_of_one_member_the_later_one_waits() -> None:

@@ -167,7 +167,7 @@ def test_where_nobody_came_it_waits_again() -> None:
     third = scene.group.described().members[-1]
     scene.leave((third.member_id, "rack-3"))
     scene.wait(REBALANCE_MS)
-    assert scene.group.state is GroupState.PREPARING_REBALANCE
+    assert scene.is_in(GroupState.PREPARING_REBALANCE)
     assert scene.group.generation.number == 1
     joinings = [
         scene.join(each.member_id, instance_id=name) for each, name in ((one, "rack-1"), (other, "rack-2"))
@@ -227,7 +227,7 @@ def test_a_group_that_nobody_is_left_in_is_stored_as_empty() -> None:
     scene = Scene()
     (member,) = scene.stable(1)
     scene.leave((member.member_id, None))
-    assert scene.group.state is GroupState.EMPTY
+    assert scene.is_in(GroupState.EMPTY)
     image = scene.stored[-1]
     assert (image.generation, image.members, image.protocol, image.leader) == (2, [], None, None)
     assert image.protocol_type == "consumer"
@@ -239,11 +239,11 @@ def test_members_hear_of_a_generation_after_its_number_is_stored() -> None:
     scene.stores_at_once = False
     joining = scene.join()
     assert joining.waits
-    assert scene.group.state is GroupState.PREPARING_REBALANCE
+    assert scene.is_in(GroupState.PREPARING_REBALANCE)
     scene.store()
     assert joining.answer.generation == 1
     assert scene.stored[-1].generation == 1
-    assert scene.group.state is GroupState.COMPLETING_REBALANCE
+    assert scene.is_in(GroupState.COMPLETING_REBALANCE)
 
 
 def test_where_the_number_can_not_be_stored_the_members_join_again_for_a_greater_one() -> None:
@@ -267,7 +267,7 @@ def test_a_new_member_whose_first_generation_was_not_stored_is_forgotten() -> No
     scene.fail()
     assert joining.error is GroupError.NOT_AVAILABLE
     assert scene.group.size == 0
-    assert scene.group.state is GroupState.EMPTY
+    assert scene.is_in(GroupState.EMPTY)
 
 
 def test_who_joins_while_the_number_is_stored_is_in_the_next_generation() -> None:
@@ -356,7 +356,7 @@ def test_a_static_member_that_did_not_join_owes_no_sync() -> None:
     scene.wait(REBALANCE_MS)
     scene.assigned(joining.answer)
     scene.wait(REBALANCE_MS)
-    assert scene.group.state is GroupState.STABLE
+    assert scene.is_in(GroupState.STABLE)
     assert scene.group.size == 2
     assert scene.heartbeat(static) is GroupError.ILLEGAL_GENERATION
 

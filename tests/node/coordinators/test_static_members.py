@@ -12,7 +12,7 @@ def test_a_new_process_takes_the_old_ones_place_without_a_rebalance() -> None:
     answer = joining.answer
     assert answer.member_id == "rack-1-3"
     assert (answer.generation, answer.leader_id, answer.members) == (1, leader.member_id, ())
-    assert scene.group.state is GroupState.STABLE
+    assert scene.is_in(GroupState.STABLE)
     assert scene.sync(answer, instance_id="rack-1").answer.assignment == static.member_id.encode()
     assert scene.heartbeat(leader) is GroupError.NONE
 
@@ -172,9 +172,9 @@ def test_a_static_member_that_stays_away_is_out_after_its_session() -> None:
     leader, static = scene.stable(1, "rack-1")
     scene.wait(SESSION_MS - 1)
     scene.heartbeat(leader)
-    assert scene.group.state is GroupState.STABLE
+    assert scene.is_in(GroupState.STABLE)
     scene.wait(1)
-    assert scene.group.state is GroupState.PREPARING_REBALANCE
+    assert scene.is_in(GroupState.PREPARING_REBALANCE)
     assert scene.heartbeat(static, instance_id="rack-1") is GroupError.UNKNOWN_MEMBER
 
 

@@ -52,7 +52,7 @@ def test_a_followers_sync_waits_for_the_leaders() -> None:
     first = scene.sync(leader, {leader.member_id: b"odd", other.member_id: b"even"})
     assert (first.answer.assignment, waiting.answer.assignment) == (b"odd", b"even")
     assert (waiting.answer.protocol_type, waiting.answer.protocol) == ("consumer", "range")
-    assert scene.group.state is GroupState.STABLE
+    assert scene.is_in(GroupState.STABLE)
 
 
 def test_a_follower_can_not_assign() -> None:
@@ -79,7 +79,7 @@ def test_assignments_are_stored_before_anybody_is_told() -> None:
     first = scene.sync(leader, {leader.member_id: b"odd", other.member_id: b"even"})
     assert first.waits
     assert waiting.waits
-    assert scene.group.state is GroupState.COMPLETING_REBALANCE
+    assert scene.is_in(GroupState.COMPLETING_REBALANCE)
     scene.store()
     assert (first.answer.assignment, waiting.answer.assignment) == (b"odd", b"even")
     assert [member.assignment for member in scene.stored[-1].members] == [b"odd", b"even"]
@@ -93,7 +93,7 @@ def test_where_they_can_not_be_stored_all_who_wait_hear_it_and_the_group_rebalan
     first = scene.sync(leader, {leader.member_id: b"odd", other.member_id: b"even"})
     scene.fail(GroupError.NOT_AVAILABLE)
     assert first.error is waiting.error is GroupError.NOT_AVAILABLE
-    assert scene.group.state is GroupState.PREPARING_REBALANCE
+    assert scene.is_in(GroupState.PREPARING_REBALANCE)
 
 
 def test_what_is_stored_too_late_is_told_to_nobody() -> None:
@@ -105,7 +105,7 @@ def test_what_is_stored_too_late_is_told_to_nobody() -> None:
     scene.join()
     assert first.error is GroupError.REBALANCING
     scene.store()
-    assert scene.group.state is GroupState.PREPARING_REBALANCE
+    assert scene.is_in(GroupState.PREPARING_REBALANCE)
     assert first.error is GroupError.REBALANCING
 
 
