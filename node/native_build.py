@@ -28,6 +28,8 @@ ROOMS = ("node", "protos")
 MODULES = (
     *("clock", "frame_session", "metrics", "output", "session"),
     *("broker.broker", "broker.deadlines", "broker.topic_waits"),
+    *("coordinators.group_load", "coordinators.group_log", "coordinators.group_partition"),
+    *("coordinators.group_records", "coordinators.group_timer"),
     *(
         "segment.cursors",
         "log.epoch_history",

@@ -131,8 +131,6 @@ class Metrics:
     ticks: int = 0
     fetch_sessions: int = 0
     """A level: the fetch sessions of Kafka clients."""
-    group_records_skipped: int = 0
-    """Records of groups that a coordinator could not read when it loaded them."""
     waiting: int = 0
     """A level: requests that wait for a high-water mark (long polls)."""
     held_bytes: int = 0

@@ -35,7 +35,9 @@ from tank_node.store.flusher import Flusher
 from tank_node.store.usage import FolderUsage, measure_strays, usage_of
 from tank_node.surroundings import Surroundings
 from tank_node.volume import Volume
+from tank_protos import feature_levels
 from tank_protos.topic_settings import FlushPolicy
+from tank_protos.wire.names import INTERNAL_TOPICS
 
 logger = logging.getLogger(__name__)
 
@@ -136,6 +138,11 @@ class Broker:
         """All partitions that are open on this node."""
         for topic in self.topics.values():
             yield from topic.partitions.values()
+
+    def is_internal(self, topic_name: str) -> bool:
+        """Whether brokers keep their own records in the topic: no client writes it. Before feature level
+        `feature_levels.KAFKA` a topic of such a name is a user's."""
+        return topic_name in INTERNAL_TOPICS and self.link.view.feature_level >= feature_levels.KAFKA
 
     def usage(self) -> FolderUsage:
         """The sizes of what the data folder holds now."""

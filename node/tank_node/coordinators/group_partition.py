@@ -133,7 +133,8 @@ class GroupPartition:
         for group in list(self.groups.values()):
             group.members.revive()  # one that has offsets alone is a group, too
             self._after(group)
-        self._broker.metrics.group_records_skipped += self._load.skipped
+        if self._load.skipped:
+            self._broker.metrics.refused["group_record"] += self._load.skipped
         logger.info(
             "%s/%d: coordinates %d groups with %d offsets, after %d ms; skipped %d records it can't read",
             self.partition.topic_name,

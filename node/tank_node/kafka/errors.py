@@ -90,6 +90,7 @@ _REFUSALS: Final = {
     Refusal.UNKNOWN_PRODUCER: KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER,
     Refusal.TOO_MANY_PRODUCERS: KafkaError.POLICY_VIOLATION,
     Refusal.FORGOTTEN_PRODUCER: KafkaError.UNKNOWN_PRODUCER_ID,
+    Refusal.INTERNAL_TOPIC: KafkaError.INVALID_TOPIC,
     Refusal.OTHER_FORMAT: KafkaError.UNSUPPORTED_FOR_MESSAGE_FORMAT,  # no request of Kafka's gets it
 }
 

@@ -36,3 +36,5 @@ class Refusal(IntEnum):
     """As UNKNOWN_PRODUCER, but the producer may have stored batches that are not remembered."""
     OTHER_FORMAT = 17
     """The topic stores batches of another format, and the client asked that they not be converted."""
+    INTERNAL_TOPIC = 18
+    """Brokers keep their own records in the topic: no client writes it."""

@@ -182,7 +182,9 @@ def append_once(
         for entry in wanted.partitions:
             token = reply.expect(result, entry.partition)
             partition = None if topic is None else topic.partitions.get(entry.partition)
-            if _is_led_elsewhere(topic, partition, entry.partition):
+            if topic is not None and session.broker.is_internal(topic.name):
+                reply.complete(token, Refusal.INTERNAL_TOPIC, 0, 0)
+            elif _is_led_elsewhere(topic, partition, entry.partition):
                 reply.elsewhere(token, wanted.name, entry.partition)
             elif topic is None or partition is None:
                 refusal = Refusal.UNKNOWN_TOPIC if topic is None else topic.absence(entry.partition)

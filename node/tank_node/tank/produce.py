@@ -85,6 +85,9 @@ class ProduceReply:
     ) -> "Partition | None":
         """Returns the partition to append this bundle to; None: it is forwarded, or has its result
         already."""
+        if self.session.broker.is_internal(topic.name):
+            self.complete(token, Refusal.INTERNAL_TOPIC, 0, 0)
+            return None
         number, required_acks = entry.partition, request.required_acks
         partition = topic.partitions.get(number)
         refusal = topic.absence(number) if partition is None else partition.refusal

@@ -206,7 +206,7 @@ def test_records_that_cannot_be_read_are_counted_and_skipped(tmp_path: Path) -> 
     with coordinating(tmp_path, controller=controller) as at:
         at.load()
         assert at.offsets() == {PLACE: 9}
-        assert at.node.metrics.group_records_skipped == 4
+        assert at.node.metrics.refused["group_record"] == 4
 
 
 # --- the end of the leadership ---
