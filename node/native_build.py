@@ -29,7 +29,7 @@ MODULES = (
     *("clock", "frame_session", "metrics", "output", "session"),
     *("broker.broker", "broker.deadlines", "broker.topic_waits"),
     *("coordinators.group_load", "coordinators.group_log", "coordinators.group_partition"),
-    *("coordinators.group_records", "coordinators.group_timer"),
+    *("coordinators.group_records", "coordinators.group_timer", "coordinators.partition_watch"),
     *(
         "segment.cursors",
         "log.epoch_history",

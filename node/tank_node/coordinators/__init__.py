@@ -8,7 +8,8 @@
 - `members`, `member`, `group_state`, `group_image`, `subscription`: what it knows, and how that is stored
 - `groups`: what protocols ask of a broker's coordinator; `offsets_topic`, `group_hash`: which broker that is
 - `group_partition`, `group`: the groups of one led partition of the internal topic, in memory;
-  `waiting_member`, `group_timer`: who waits there, and for when
+  `waiting_member`, `group_timer`, `partition_watch`: who waits there, until when, and what is heard of the
+  partition
 - `group_log`, `group_load`, `group_records`: how they are written into its log, and read from there
 - `committed_offsets`, `offset_expiry`: how far a group has read, and when that is forgotten
 """

@@ -6,6 +6,7 @@ get lost. All changes of a tick are one batch.
 """
 
 import itertools
+import logging
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -16,6 +17,8 @@ from tank_node.coordinators.group_records import StoredRecord
 from tank_node.partition.partition import Partition
 from tank_node.partition.refusal import Refusal
 from tank_node.replication.role import Role
+
+logger = logging.getLogger(__name__)
 
 _ERRORS: Final = {
     Refusal.NOT_ENOUGH_REPLICAS: GroupError.NOT_AVAILABLE,
@@ -60,8 +63,14 @@ class GroupChange:
     def answer(self, error: GroupError) -> None:
         """Answers, unless that was done before."""
         done, self._done = self._done, None
-        if done is not None:
+        if done is None:
+            return
+        try:
             done(error)
+        except Exception:
+            logger.exception(
+                "a bug of ours: a change of a group is not answered; others go on, please report it"
+            )
 
 
 class _Batch:

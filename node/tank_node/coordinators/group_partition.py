@@ -29,9 +29,9 @@ from tank_node.coordinators.group_requests import (
 from tank_node.coordinators.group_settings import GroupSettings
 from tank_node.coordinators.group_state import GroupState
 from tank_node.coordinators.offset_expiry import expired_offsets
+from tank_node.coordinators.partition_watch import PartitionWatch
 from tank_node.coordinators.waiting_member import WaitingMember
 from tank_node.partition.partition import Partition
-from tank_node.partition.waiters import Waiter
 from tank_node.segment.errors import StorageError
 from tank_protos.generated.kafka.group_metadata_value import GroupMetadataValue
 from tank_protos.wire.errors import WireError
@@ -77,6 +77,8 @@ class GroupPartition:
         nothing."""
         self._order = itertools.count()
         self._began_ms = broker.tick.monotonic_ms
+        self._begins_at = partition.log.tail.last
+        """What is read at least: changes of an earlier lead of this broker may be on their way."""
         self._images: dict[str, GroupMetadataValue] = {}
         """The groups as their records say, while these are read."""
         self._load = GroupLoad(partition, self._take)
@@ -84,7 +86,7 @@ class GroupPartition:
         """Work that is done in slices: the load, or a look at all offsets."""
         self._deleted: dict[str, int] = {}
         """Topics that were deleted since the last look at all offsets, and when (wall clock)."""
-        self._watch = _Watch(self)
+        self._watch = PartitionWatch(self.pass_mark, self.go_on, self.close)
         partition.waiters[self._watch] = None
         self.go_on()
 
@@ -96,8 +98,10 @@ class GroupPartition:
     # --- long work, in slices ----------------------------------------------------------------------
 
     def go_on(self) -> None:
-        """Asks for a turn of long work. The load begins when the leader knows its log's end."""
-        if self._steps is not None and self.partition.end_known:
+        """Asks for a turn of long work. The load begins when the leader knows its log's end, and the mark has
+        reached what was on its way."""
+        partition = self.partition
+        if self._steps is not None and partition.end_known and partition.high_water_mark >= self._begins_at:
             self._has_work(self)
 
     def slice(self) -> bool:
@@ -442,8 +446,10 @@ class GroupPartition:
     # --- the end ---------------------------------------------------------------------------------
 
     def pass_mark(self) -> None:
-        """Makes the changes that the high-water mark has passed."""
+        """The high-water mark has moved: makes the changes that it has passed."""
         self._log.pass_mark()
+        if self.state is GroupError.LOADING:
+            self.go_on()
 
     def close(self, error: GroupError = GroupError.NOT_COORDINATOR) -> None:
         """Ends the coordination, and answers everybody who waits with this error."""
@@ -456,7 +462,10 @@ class GroupPartition:
         self._log.close(error)
         waiting, self._waiting = self._waiting, {}
         for each in waiting:
-            each.refuse(error)
+            try:
+                each.refuse(error)
+            except Exception:
+                logger.exception("a bug of ours: a member is not answered; others go on, please report it")
         self.groups = {}
         self._images = {}
         self._due = []
@@ -465,29 +474,3 @@ class GroupPartition:
 
 def _ignore(error: GroupError) -> None:
     """Nobody asked for it: the next look at all offsets tries again."""
-
-
-class _Watch(Waiter[Partition]):
-    """Hears for a `GroupPartition` of its partition's mark and role."""
-
-    __slots__ = ("_owner",)
-
-    def __init__(self, owner: GroupPartition) -> None:
-        super().__init__()
-        self._owner = owner
-
-    def advanced(self, partition: Partition, appended_bytes: int) -> None:
-        self._owner.pass_mark()
-
-    def end_known(self, partition: Partition) -> None:
-        self._owner.go_on()
-
-    def epoch_began(self, partition: Partition) -> None:
-        # Another broker may have led in between: what the log says is read anew.
-        self._owner.close()
-
-    def lost(self, partition: Partition) -> None:
-        self._owner.close()
-
-    def expired(self) -> None:
-        raise AssertionError("the watch has no deadline")

@@ -240,6 +240,24 @@ def test_a_broker_that_leads_again_reads_the_groups_anew(tmp_path: Path) -> None
         assert at.groups.heartbeat(MemberName(GROUP, member), 1) is GroupError.LOADING
 
 
+def test_what_is_on_its_way_when_a_leader_epoch_begins_is_read_too(tmp_path: Path) -> None:
+    with coordinating(tmp_path) as at:
+        ready(at)
+        answers = at.begin_commit(7)
+        at.node.tick()
+        topic = at.node.controller.view.topic(GROUPS_TOPIC)
+        assert topic is not None
+        placed = [replace(each, leader_epoch=2) for each in topic.partitions]
+        at.node.controller.publish(ChangeKind.ALTERED, replace(topic, partitions=placed))
+        assert [dict(each) for each in answers] == [{PLACE: GroupError.NOT_COORDINATOR}]
+        for _ in range(3):
+            at.node.pass_ms(1)
+            assert at.groups.committed(GROUP, None)[0] is GroupError.LOADING
+        at.settle()
+        at.load()
+        assert at.offsets() == {PLACE: 7}
+
+
 def test_a_broker_that_stops_answers_those_who_wait(tmp_path: Path) -> None:
     with coordinating(tmp_path, settings=GroupSettings(topic_partitions=1, initial_delay_ms=3_000)) as at:
         joined = ready(at).join()
