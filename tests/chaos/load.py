@@ -35,6 +35,8 @@ TOPICS = {"disk": 4, "memory": 4, "raw": 3}
 KAFKA = {"kafka": 2}
 """Partitions of the topic of Kafka's format, where stock clients of its protocol are installed."""
 IDEMPOTENT = ("disk", "memory")
+CROSSED: list[Place] = [("disk", 0), ("disk", 1)]
+"""Partitions of bundles that stock clients use, too, when clients of each protocol use both formats."""
 OLD_RATE = 5.0
 SETTINGS = ClientSettings(request_timeout_ms=60_000)
 """When all is told to stop at once, nobody keeps a position for half a minute on a busy machine: each broker
@@ -58,11 +60,13 @@ class Load:
     seed: int
     kafka_servers: str = ""
     """Where Kafka's clients connect; empty: there are none."""
+    crossed: bool = False
+    """Clients of each protocol also use topics of the other's format."""
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     written: asyncio.Event = field(default_factory=asyncio.Event)
     """Nobody writes any more, and all answers are there."""
     stored: Counter[Place] = field(default_factory=lambda: Counter(dict.fromkeys(places(IDEMPOTENT), 0)))
-    """Values that idempotent producers were told to be stored."""
+    """Values that idempotent producers of ours were told to be stored."""
     seen: Counter[Place] = field(default_factory=lambda: Counter(dict.fromkeys(places(TOPICS), 0)))
     """Values that consumers were given."""
     kept: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(TOPICS, 0)))
@@ -75,6 +79,16 @@ class Load:
     def topics(self) -> dict[str, int]:
         """All topics, with their partitions."""
         return topics_of(bool(self.kafka_servers))
+
+    @property
+    def idempotent(self) -> tuple[str, ...]:
+        """The topics that idempotent producers of ours write to."""
+        return (*IDEMPOTENT, *KAFKA) if self.crossed else IDEMPOTENT
+
+    @property
+    def stock(self) -> list[Place]:
+        """The partitions that stock clients use."""
+        return [*places(KAFKA), *(CROSSED if self.crossed else ())] if self.kafka_servers else []
 
     def note(self, name: str, error: TankError | TimeoutError) -> None:
         """An error that a client raised."""
@@ -112,7 +126,7 @@ async def write(load: Load, topic: str, number: int) -> None:
 async def _write(
     load: Load, producer: Producer, name: str, topic: str, recorder: Recorder, chance: random.Random
 ) -> None:
-    orders = dict.fromkeys(range(TOPICS[topic]), 0)
+    orders = dict.fromkeys(range(load.topics[topic]), 0)
     waiting: set[asyncio.Task[bool]] = set()
     failed = False
     while not load.stopping.is_set() and not failed:
@@ -244,8 +258,8 @@ async def _find(client: Client, recorder: Recorder, group: str, topic: str) -> N
 @dataclass(slots=True)
 class ClientThreads:
     """On each partition of `raw` a producer and a consumer that speak the wire by hand, and with `old` one
-    more of each of the old document. On each of `kafka`, where there is that, a producer and a consumer of
-    each of Kafka's stock clients."""
+    more of each of the old document. On each of `kafka`, where there is that, and perhaps on some of another
+    topic, a producer and a consumer of each of Kafka's stock clients."""
 
     writers: list[ClientThread] = field(default_factory=list)
     readers: list[ClientThread] = field(default_factory=list)
@@ -258,12 +272,12 @@ class ClientThreads:
     def plan(self, load: Load, old: bool) -> None:
         """Nobody runs yet."""
         self._plan_raw(load, old)
-        for place in places(KAFKA) if load.kafka_servers else []:
+        for place in load.stock:
             for write, read in ((LibrdkafkaWriter, LibrdkafkaReader), (AiokafkaWriter, AiokafkaReader)):
                 servers, rate = load.kafka_servers, load.rate / 10
-                name = f"{write.__name__}-{place[1]}"
+                name = f"{write.__name__}-{place[0]}-{place[1]}"
                 self.writers.append(write(name, place, servers, load.recorder(name), rate, load.seed))
-                name = f"{read.__name__}-{place[1]}"
+                name = f"{read.__name__}-{place[0]}-{place[1]}"
                 self.readers.append(read(name, place, servers, load.recorder(name), self.written))
 
     def _plan_raw(self, load: Load, old: bool) -> None:
@@ -294,10 +308,11 @@ async def run(load: Load, old: bool) -> None:
     """All of them, until standard input ends."""
     threads = ClientThreads()
     load.seen.update(dict.fromkeys(places(load.topics), 0))
+    load.stored.update(dict.fromkeys(places(load.idempotent), 0))
     threads.plan(load, old)
     for client in threads.all:
         client.start()
-    writers = [asyncio.create_task(write(load, topic, n)) for topic in IDEMPOTENT for n in range(2)]
+    writers = [asyncio.create_task(write(load, topic, n)) for topic in load.idempotent for n in range(2)]
     writers += [asyncio.create_task(keep(load, topic)) for topic in TOPICS]
     readers = [asyncio.create_task(read(load, f"{topic}-reader", topic)) for topic in load.topics]
     told = asyncio.create_task(_tell(load, threads))
@@ -345,10 +360,11 @@ def main() -> None:
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--old-clients", action="store_true")
     parser.add_argument("--kafka-servers", default="", help="with stock clients of Kafka's protocol")
+    parser.add_argument("--crossed", action="store_true", help="each protocol on topics of both formats")
     chosen = parser.parse_args()
     chosen.folder.mkdir()
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # it tells of each broker that is gone
-    load = Load(chosen.servers, chosen.folder, chosen.rate, chosen.seed, chosen.kafka_servers)
+    load = Load(chosen.servers, chosen.folder, chosen.rate, chosen.seed, chosen.kafka_servers, chosen.crossed)
     asyncio.run(run(load, chosen.old_clients))
 
 

@@ -48,15 +48,19 @@ class LoadProcess:
         seed: int,
         old_clients: bool,
         kafka_servers: str = "",
+        *,
+        crossed: bool = False,
     ) -> None:
         """`python`: what its command begins with, here or on another machine. `folder`: where it writes down
-        what it does; it makes that. `kafka_servers`: where Kafka's clients connect; empty: without any."""
+        what it does; it makes that. `kafka_servers`: where Kafka's clients connect; empty: without any.
+        `crossed`: clients of each protocol use topics of both formats."""
         self.folder = folder
         self.progress = Progress()
         command = [*python, "-m", "tests.chaos.load", "--servers", servers]
         command += ["--folder", str(folder), "--rate", str(rate), "--seed", str(seed)]
         command += ["--old-clients"] if old_clients else []
         command += ["--kafka-servers", kafka_servers] if kafka_servers else []
+        command += ["--crossed"] if crossed else []
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self._hearing = threading.Thread(target=self._hear, daemon=True)
         self._hearing.start()

@@ -1,6 +1,11 @@
-"""An older version of the processes and of the client, out of this repository's history."""
+"""An older version of the processes and of the client, out of this repository's history.
+
+The version before this one is the commit before it. Another one, such as that of the last release, is given
+in `TANK_UPGRADE_FROM`.
+"""
 
 import io
+import os
 import subprocess
 import sys
 import zipfile
@@ -10,6 +15,8 @@ import pytest
 
 COMMIT = "3afe4a56241937de5dfff00a7e5ecc7792def0b4"
 """Its processes know the first feature level alone."""
+BEFORE = os.environ.get("TANK_UPGRADE_FROM") or "HEAD~"
+"""The version before this one."""
 ROOT = Path(__file__).parents[3]
 _PACKAGES = {
     "node": "tank_node",
@@ -22,14 +29,15 @@ _GIT_S = 60.0
 _PYTHON_S = 60.0
 
 
-def unpacked(folder: Path) -> Path:
-    """Its sources, in a new folder; skips the test where the history doesn't reach back to them."""
-    archive = ["git", "-C", str(ROOT), "archive", "--format=zip", COMMIT, *_PACKAGES]
+def unpacked(folder: Path, commit: str = COMMIT) -> Path:
+    """The sources of a commit, in a new folder; skips the test where the history doesn't reach back to
+    it."""
+    archive = ["git", "-C", str(ROOT), "archive", "--format=zip", commit, *_PACKAGES]
     try:
         taken = subprocess.run(archive, capture_output=True, check=True, timeout=_GIT_S)
     except (OSError, subprocess.CalledProcessError) as error:
         why = getattr(error, "stderr", b"").decode().strip() or error
-        pytest.skip(f"NO OLDER VERSION WAS TRIED: git can't give commit {COMMIT} ({why}); clone all history")
+        pytest.skip(f"NO OLDER VERSION WAS TRIED: git can't give commit {commit} ({why}); clone all history")
     with zipfile.ZipFile(io.BytesIO(taken.stdout)) as files:
         files.extractall(folder)
     _must_be_found_alone(folder)
