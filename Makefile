@@ -25,7 +25,7 @@ SEEDS ?= 200
 CI_SEEDS ?= 200
 MINUTES ?= 5
 
-.PHONY: help setup kernel kernel-auto run check chart e2e unit unit-pure thorough slow test test-busy test-pure fuzz fuzz-short fuzz-sanitized crash sim sim-compiled sim-short mutants chaos long nightly bench bench-broker bench-client bench-spark bench-memory bench-cluster bench-kafka proto proto-fresh proto-compatible docs wheel ci clean
+.PHONY: help setup kernel kernel-auto run check chart e2e unit unit-pure thorough slow test test-busy kafka upgrade test-pure fuzz fuzz-short fuzz-sanitized crash sim sim-compiled sim-short mutants chaos long nightly bench bench-broker bench-client bench-spark bench-memory bench-cluster bench-kafka proto proto-fresh proto-compatible docs wheel ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -98,8 +98,11 @@ slow: $(VENV)/.ready-dev ## what runs real processes: integration, kills, Spark
 test-busy: $(VENV)/.ready-dev ## make test beside four processes that take all the processor that they get
 	@$(BIN)/python -m tests.busy
 
-kafka: $(VENV)/.ready-dev ## stock clients of Kafka's protocol against one broker and three (installs them; KAFKA='--library franz-go')
-	@$(BIN)/python -m tests.kafka_clients $(KAFKA)
+kafka: $(VENV)/.ready-dev ## stock clients of Kafka's protocol against one broker and three (installs them; KAFKA='--library franz-go', INTO=FILE)
+	@$(BIN)/python -m tests.kafka_clients $(KAFKA) $(INTO:%=--into %)
+
+upgrade: $(VENV)/.ready-dev ## a cluster of the commit before becomes this one under clients of both protocols (FROM=COMMIT: of another)
+	@TANK_UPGRADE_FROM=$(FROM) pytest -q tests/integration/test_rolling_upgrade.py
 
 test-pure: ## make test as it is where no compiler was
 	@TANK_KERNEL=pure $(MAKE) --no-print-directory test

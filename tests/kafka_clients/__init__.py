@@ -5,5 +5,8 @@ libraries, installed beside the project.
 - `libraries`: installs the libraries and says how each program is run
 - `brokers`: one broker, or three in a cluster, as processes
 - `matrix`: each producer with each codec, read by each consumer
+- `probes`, `spark`: programs that walk through many steps by themselves
+- `steps`: all steps of a run, one after the other
 - `shown`: what a run prints, and keeps for the page on compatibility
+- `failover`: how long a producer waits when its leader is killed
 """

@@ -5,6 +5,7 @@ registries are reached through the ordinary tools: pip, npm, go, Maven. A librar
 left out, and the run says so.
 """
 
+import os
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 PROGRAMS: Final = Path(__file__).parent / "programs"
+ROOT: Final = Path(__file__).parents[2]
 INSTALL_TIMEOUT_S: Final = 600
 """The longest that one library's installation may take."""
 
@@ -36,15 +38,21 @@ class StockLibrary:
     """A library, and its program."""
 
     name: str
+    title: str
+    """How the page on compatibility calls it."""
     version: str
     codecs: tuple[str, ...]
     """The codecs that its producer has."""
-    has_consumer: bool
-    """Whether its program can read a partition without a group."""
+    no_consumer: str
+    """Why its program can't read a partition; empty: it can."""
     install: Callable[[Path], None]
     """Installs it into a folder. Raises NotInstalledError."""
     command: Callable[[Path], list[str]]
     """The command of its program, when it is installed in this folder."""
+    null_headers: bool = True
+    """Whether its producer takes headers without a value."""
+    speaks_tank: bool = False
+    """Whether it connects to the brokers' addresses of TANK's protocol."""
 
 
 def _tool(name: str) -> str:
@@ -89,7 +97,13 @@ def _install_python(folder: Path) -> None:
 
 
 def _python(program: str) -> Callable[[Path], list[str]]:
-    return lambda folder: [str(python_of(folder)), str(PROGRAMS / program)]
+    found = ["env", f"PYTHONPATH={ROOT}"]
+    return lambda folder: [*found, str(python_of(folder)), str(PROGRAMS / program)]
+
+
+def _our_own(folder: Path) -> list[str]:
+    paths = os.pathsep.join(str(ROOT / package) for package in ("", "client", "protos"))
+    return ["env", f"PYTHONPATH={paths}", sys.executable, str(PROGRAMS / "tank.py")]
 
 
 def _install_kafkajs(folder: Path) -> None:
@@ -167,21 +181,62 @@ def _java(folder: Path) -> list[str]:
     return java_command(folder, "JavaClient")
 
 
+def _nothing(folder: Path) -> None:
+    """What our own client needs, the environment of the tests has."""
+
+
 LIBRARIES: Final = (
-    StockLibrary("librdkafka", "2.16.1", CODECS, True, _install_python, _python("confluent.py")),
-    StockLibrary("kafka-python", "3.0.12", CODECS, True, _install_python, _python("kafka_python.py")),
-    StockLibrary("aiokafka", "0.14.0", CODECS, True, _install_python, _python("aiokafka_program.py")),
     StockLibrary(
+        "librdkafka",
+        "librdkafka, by confluent-kafka",
+        "2.16.1",
+        CODECS,
+        "",
+        _install_python,
+        _python("confluent.py"),
+    ),
+    StockLibrary("Java", "Java", JAVA_CLIENT, CODECS, "", _install_java, _java),
+    StockLibrary(
+        "franz-go",
+        "franz-go",
+        "1.18.1",
+        CODECS,
+        "",
+        _install_franz_go,
+        lambda folder: [str(folder / "franz_go")],
+    ),
+    StockLibrary(
+        "aiokafka", "aiokafka", "0.14.0", CODECS, "", _install_python, _python("aiokafka_program.py")
+    ),
+    StockLibrary(
+        "kafka-python",
+        "kafka-python",
+        "3.0.12",
+        CODECS,
+        "",
+        _install_python,
+        _python("kafka_python.py"),
+        null_headers=False,
+    ),
+    StockLibrary(
+        "kafkajs",
         "kafkajs",
         "2.2.4",
         ("none", "gzip"),
-        False,
+        "its consumers need groups",
         _install_kafkajs,
         lambda folder: ["node", str(folder / "node/kafkajs_program.js")],
+        null_headers=False,
     ),
     StockLibrary(
-        "franz-go", "1.18.1", CODECS, True, _install_franz_go, lambda folder: [str(folder / "franz_go")]
+        "tank-client",
+        "our own, by TANK's protocol",
+        "this one",
+        ("none", "snappy"),
+        "",
+        _nothing,
+        _our_own,
+        speaks_tank=True,
     ),
-    StockLibrary("Java", JAVA_CLIENT, CODECS, True, _install_java, _java),
 )
 """All libraries that are tried."""

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tests.kafka_clients.libraries import python_of
+from tests.kafka_clients.libraries import StockLibrary, python_of
+from tests.support.patience import patient
 
 PROBES: Final = Path(__file__).parents[3] / "shared" / "probes"
-PROBE_TIMEOUT_S: Final = 240
+PROBE_TIMEOUT_S: Final = patient(240.0)
 """The longest that a probe may take: librdkafka waits 8 to 15 s in each step that needs a group."""
 _CUT: Final = re.compile(r"\[:(160|200)\]")
 """Where the probes in Python cut what they print of an answer; whole answers are looked into here."""
@@ -23,8 +24,8 @@ _PART: Final = re.compile(r"'(\w+)': (?:'([^']*)'|\"([^\"]*)\")")
 """A part of an answer to `admin`: the call, and `ok` or an error."""
 
 
-class Outcome(NamedTuple):
-    """What a probe said of a step."""
+class Told(NamedTuple):
+    """What a program said of one of its steps."""
 
     name: str
     problem: str
@@ -42,44 +43,46 @@ class Probe:
     """How many it has."""
     command: Callable[[Path, Path], list[str]]
     """Its command, for the folder of the installed libraries and the probe's own file."""
+    title: str
+    """How the page on compatibility calls it."""
     not_yet: frozenset[str] = frozenset()
     """Steps that need groups or transactions."""
     never: frozenset[str] = frozenset()
     """Steps that end in the library itself, whatever a broker answers."""
 
-    def run(self, folder: Path, server: str, *more: str) -> list[Outcome]:
+    def run(self, folder: Path, server: str, *more: str) -> list[Told]:
         """Runs it against a broker; the outcomes of its steps. Raises RuntimeError when some are missing."""
         return outcomes([*self.command(folder, PROBES / self.file), server, *more], self.steps)
 
 
-def outcomes(command: list[str], steps: int) -> list[Outcome]:
+def outcomes(command: list[str], steps: int) -> list[Told]:
     """Runs a program that prints a line for each of its steps. Raises RuntimeError when some are missing."""
     try:
         ended = subprocess.run(command, capture_output=True, text=True, timeout=PROBE_TIMEOUT_S, check=False)
     except subprocess.TimeoutExpired:
-        raise RuntimeError(f"no end after {PROBE_TIMEOUT_S} s") from None
-    found = list(_outcomes(ended.stdout))
+        raise RuntimeError(f"no end after {PROBE_TIMEOUT_S:.0f} s") from None
+    found = list(_told(ended.stdout))
     if len(found) < steps:
         said = (ended.stderr or ended.stdout).strip()[-300:]
         raise RuntimeError(f"{len(found)} of {steps} steps: {said}")
     return found
 
 
-def _outcomes(printed: str) -> Iterator[Outcome]:
+def _told(printed: str) -> Iterator[Told]:
     for line in printed.splitlines():
         match = _LINE.match(line)
         if match is None:
             continue
         said = match[2]
         if match[1] == "PASS":
-            yield Outcome(said.split(" -> ")[0], "")
+            yield Told(said.split(" -> ")[0], "")
         elif match[1] == "FAIL":
-            yield Outcome(said.split(" ")[0], said[:200])
+            yield Told(said.split(" ")[0], said[:200])
         elif said.startswith("admin {"):
             for name, good, bad in _PART.findall(said):
-                yield Outcome(f"admin.{name}", "" if (good or bad) == "ok" else good or bad)
+                yield Told(f"admin.{name}", "" if (good or bad) == "ok" else good or bad)
         else:
-            yield Outcome(said.split(" ")[0], "")
+            yield Told(said.split(" ")[0], "")
 
 
 def _uncut(folder: Path, probe: Path) -> list[str]:
@@ -93,12 +96,19 @@ def _in_node(folder: Path, probe: Path) -> list[str]:
 
 
 ALL: Final = (
-    Probe("v0probe.py", "", 22, lambda _, probe: [sys.executable, str(probe)]),
+    Probe(
+        "v0probe.py",
+        "",
+        22,
+        lambda _, probe: [sys.executable, str(probe)],
+        "by hand, the protocol's version 0, message sets of 2013",
+    ),
     Probe(
         "ck.py",
         "librdkafka",
         29,
         _uncut,
+        "confluent-kafka: producers, all of `AdminClient`",
         frozenset(
             {"txn", "group_classic", "group_consumer848", "list_consumer_groups", "describe_consumer_groups"}
             | {"list_cg_offsets", "alter_cg_offsets", "delete_cgs"}
@@ -111,6 +121,7 @@ ALL: Final = (
         "kafka-python",
         20,
         _uncut,
+        "kafka-python: producers, consumer, all of `KafkaAdminClient`",
         frozenset(
             {"txn", "group", "admin.list_groups", "admin.describe_groups", "admin.group_offsets"}
             | {"admin.delete_groups"}
@@ -121,6 +132,7 @@ ALL: Final = (
         "aiokafka",
         19,
         _uncut,
+        "aiokafka: producers, all of `AIOKafkaAdminClient`",
         frozenset(
             {"txn", "group", "group_rc", "admin.list_groups", "admin.describe_groups", "admin.offsets"}
             | {"admin.delete_groups"}
@@ -131,8 +143,15 @@ ALL: Final = (
         "kafkajs",
         23,
         _in_node,
+        "kafkajs: producers, all of `admin()`",
         frozenset({"txn", "group", "listGroups", "describeGroups", "fetchOffsets", "setOffsets"})
         | {"deleteGroups"},
     ),
 )
 """All probes."""
+
+
+def chosen(libraries: list[StockLibrary]) -> list[Probe]:
+    """Those that these libraries can run; none without the folder beside the repository."""
+    names = {library.name for library in libraries}
+    return [probe for probe in ALL if not probe.library or probe.library in names] if PROBES.exists() else []

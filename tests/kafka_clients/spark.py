@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Final
 
 from tests.kafka_clients.libraries import PROGRAMS, install_jars, install_python_packages
+from tests.kafka_clients.probes import Told
 
 VERSION: Final = "4.2.0"
 """Of pyspark, and of the two jars: the newest that all three have in common. 4.3.0 has no jars."""
+KAFKA_CLIENTS: Final = "3.9.2"
 PACKAGES: Final = (
     f"pyspark=={VERSION}",
     "pyarrow>=18",
@@ -22,10 +24,12 @@ PACKAGES: Final = (
 JARS: Final = (
     ("org.apache.spark", "spark-sql-kafka-0-10_2.13", VERSION),
     ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", VERSION),
-    ("org.apache.kafka", "kafka-clients", "3.9.2"),
+    ("org.apache.kafka", "kafka-clients", KAFKA_CLIENTS),
     ("org.apache.commons", "commons-pool2", "2.13.1"),
 )
 """The four that Spark itself lacks."""
+STEPS: Final = 9
+"""Of the job."""
 JOB_TIMEOUT_S: Final = 900
 """The longest that the job may take: 320 s where seven others wanted the same two cores."""
 ROOT: Final = Path(__file__).parents[2]
@@ -48,7 +52,7 @@ def _environment(python: Path, work: str) -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")} | ours
 
 
-def run(folder: Path, kafka: str, tank: str, topic: str, copy: str) -> list[tuple[str, str]]:
+def run(folder: Path, kafka: str, tank: str, topic: str, copy: str) -> list[Told]:
     """Runs the job. Returns its steps, each with what is wrong. Raises RuntimeError."""
     jars = ",".join(str(jar) for jar in sorted((folder / "spark-jars/libs").glob("*.jar")))
     python = folder / "spark/bin/python"
@@ -69,4 +73,4 @@ def run(folder: Path, kafka: str, tank: str, topic: str, copy: str) -> list[tupl
     lines = [json.loads(line) for line in ended.stdout.splitlines() if line.startswith("[")]
     if ended.returncode:
         raise RuntimeError(f"{ended.stderr.strip()[-500:]}")
-    return [(name, problem) for name, problem in lines]
+    return [Told(name, problem) for name, problem in lines]

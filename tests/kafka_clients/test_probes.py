@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from tests.kafka_clients.probes import Outcome, outcomes
+from tests.kafka_clients.probes import Told, outcomes
 
 
 def printing(*lines: str) -> list[str]:
@@ -14,12 +14,12 @@ def printing(*lines: str) -> list[str]:
 
 def test_each_line_is_a_step() -> None:
     told = outcomes(printing("OK   create done 0.1s", "a note", "FAIL txn KafkaError no coordinator 1.0s"), 2)
-    assert told == [Outcome("create", ""), Outcome("txn", "txn KafkaError no coordinator 1.0s")]
+    assert told == [Told("create", ""), Told("txn", "txn KafkaError no coordinator 1.0s")]
 
 
 def test_a_check_has_a_whole_name() -> None:
     (told,) = outcomes(printing("PASS produce acks=1 -> base offset 0 [('t', [(0, 0, 0)])]"), 1)
-    assert told == Outcome("produce acks=1", "")
+    assert told == Told("produce acks=1", "")
 
 
 def test_the_parts_of_an_answer_are_steps() -> None:
@@ -27,9 +27,9 @@ def test_the_parts_of_an_answer_are_steps() -> None:
         "OK   admin {'list_topics': 'ok', 'list_groups': \"Error:'x' is missing\", 'acls': 'Refused:no'} 0.3s"
     )
     assert outcomes(printing(parts), 3) == [
-        Outcome("admin.list_topics", ""),
-        Outcome("admin.list_groups", "Error:'x' is missing"),
-        Outcome("admin.acls", "Refused:no"),
+        Told("admin.list_topics", ""),
+        Told("admin.list_groups", "Error:'x' is missing"),
+        Told("admin.acls", "Refused:no"),
     ]
 
 

@@ -1,6 +1,8 @@
 // Java's own client.
+import java.io.ByteArrayOutputStream;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HexFormat;
 import java.util.List;
 import java.util.Properties;
 import java.util.concurrent.Future;
@@ -12,11 +14,37 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.header.Header;
-import org.apache.kafka.common.serialization.StringDeserializer;
-import org.apache.kafka.common.serialization.StringSerializer;
+import org.apache.kafka.common.header.internals.RecordHeaders;
+import org.apache.kafka.common.serialization.ByteArrayDeserializer;
+import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 public class JavaClient {
-    static void produce(String servers, String topic, String codec, int count, String name) throws Exception {
+    /** Record `number` of a producer: README.md says the rule. */
+    static ProducerRecord<byte[], byte[]> record(String topic, String name, int number, String kind) {
+        byte[] text = (name + "-" + number).getBytes();
+        boolean hasKey = number % 3 != 2;
+        byte[] key = hasKey ? text : null;
+        byte[] value = {};
+        if (number % 11 != 10) {
+            ByteArrayOutputStream all = new ByteArrayOutputStream();
+            all.writeBytes(text);
+            all.write('-');
+            for (int each = 0; each < 256; each++) all.write(each);
+            value = all.toByteArray();
+        }
+        RecordHeaders headers = new RecordHeaders();
+        if (!kind.equals("plain")) {
+            if (hasKey && number % 10 == 9) key = new byte[0];
+            if (hasKey && number % 7 == 6) value = null;
+            headers.add("h", String.valueOf(number).getBytes());
+            headers.add("h", new byte[] {(byte) 0xff, 0});
+            if (kind.equals("all")) headers.add("null", null);
+        }
+        return new ProducerRecord<>(topic, 0, key, value, headers);
+    }
+
+    static void produce(String servers, String topic, String codec, int count, String name, String kind)
+            throws Exception {
         Properties settings = new Properties();
         settings.put("bootstrap.servers", servers);
         settings.put("compression.type", codec);
@@ -24,44 +52,39 @@ public class JavaClient {
         settings.put("delivery.timeout.ms", "25000");
         settings.put("request.timeout.ms", "20000");
         List<Long> offsets = new ArrayList<>();
-        try (KafkaProducer<String, String> producer =
-                new KafkaProducer<>(settings, new StringSerializer(), new StringSerializer())) {
+        try (KafkaProducer<byte[], byte[]> producer =
+                new KafkaProducer<>(settings, new ByteArraySerializer(), new ByteArraySerializer())) {
             List<Future<RecordMetadata>> told = new ArrayList<>();
-            for (int number = 0; number < count; number++) {
-                String key = number % 3 == 2 ? null : name + "-" + number;
-                String value = number % 7 == 6 && number % 3 != 2 ? null : name + "-" + number + "-" + "x".repeat(100);
-                ProducerRecord<String, String> record = new ProducerRecord<>(topic, 0, key, value);
-                record.headers().add("h", String.valueOf(number).getBytes());
-                told.add(producer.send(record));
-            }
+            for (int number = 0; number < count; number++)
+                told.add(producer.send(record(topic, name, number, kind)));
             for (Future<RecordMetadata> each : told) offsets.add(each.get(25, TimeUnit.SECONDS).offset());
         }
         System.out.println(offsets);
     }
 
-    static String quoted(String text) {
-        return text == null ? "null" : "\"" + text + "\"";
+    static String hex(byte[] content) {
+        return content == null ? "null" : "\"" + HexFormat.of().formatHex(content) + "\"";
     }
 
     static void consume(String servers, String topic, int count) {
         Properties settings = new Properties();
         settings.put("bootstrap.servers", servers);
         settings.put("enable.auto.commit", "false");
-        try (KafkaConsumer<String, String> consumer =
-                new KafkaConsumer<>(settings, new StringDeserializer(), new StringDeserializer())) {
+        try (KafkaConsumer<byte[], byte[]> consumer =
+                new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
             TopicPartition partition = new TopicPartition(topic, 0);
             consumer.assign(List.of(partition));
             consumer.seekToBeginning(List.of(partition));
             int taken = 0;
             long end = System.currentTimeMillis() + 20000;
             while (taken < count && System.currentTimeMillis() < end) {
-                for (ConsumerRecord<String, String> record : consumer.poll(Duration.ofMillis(500))) {
+                for (ConsumerRecord<byte[], byte[]> record : consumer.poll(Duration.ofMillis(500))) {
                     if (taken == count) break;
                     List<String> headers = new ArrayList<>();
                     for (Header header : record.headers())
-                        headers.add("[" + quoted(header.key()) + "," + quoted(new String(header.value())) + "]");
+                        headers.add("[\"" + header.key() + "\"," + hex(header.value()) + "]");
                     System.out.println(
-                            "[" + record.offset() + "," + quoted(record.key()) + "," + quoted(record.value()) + ",["
+                            "[" + record.offset() + "," + hex(record.key()) + "," + hex(record.value()) + ",["
                                     + String.join(",", headers) + "]]");
                     taken++;
                 }
@@ -75,7 +98,8 @@ public class JavaClient {
 
     public static void main(String[] arguments) throws Exception {
         if (arguments[0].equals("produce"))
-            produce(arguments[1], arguments[2], arguments[3], Integer.parseInt(arguments[4]), arguments[5]);
+            produce(arguments[1], arguments[2], arguments[3], Integer.parseInt(arguments[4]), arguments[5],
+                    arguments[6]);
         else consume(arguments[1], arguments[2], Integer.parseInt(arguments[3]));
     }
 }

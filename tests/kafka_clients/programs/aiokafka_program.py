@@ -6,8 +6,10 @@ import sys
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
+from tests.kafka_clients.programs.records import printed, record
 
-async def produce(servers: str, topic: str, codec: str, count: int, name: str) -> None:
+
+async def produce(servers: str, topic: str, codec: str, count: int, name: str, kind: str) -> None:
     producer = AIOKafkaProducer(
         bootstrap_servers=servers,
         compression_type=None if codec == "none" else codec,
@@ -16,16 +18,12 @@ async def produce(servers: str, topic: str, codec: str, count: int, name: str) -
     )
     await producer.start()
     try:
-        futures = [
-            await producer.send(
-                topic,
-                None if number % 7 == 6 and number % 3 != 2 else (f"{name}-{number}-" + 100 * "x").encode(),
-                None if number % 3 == 2 else f"{name}-{number}".encode(),
-                partition=0,
-                headers=[("h", str(number).encode())],
+        futures = []
+        for number in range(count):
+            sent = record(name, number, kind)
+            futures.append(
+                await producer.send(topic, sent.value, sent.key, partition=0, headers=sent.headers)
             )
-            for number in range(count)
-        ]
         async with asyncio.timeout(25):
             told = await asyncio.gather(*futures)
         print(json.dumps([each.offset for each in told]))
@@ -44,19 +42,14 @@ async def consume(servers: str, topic: str, count: int) -> None:
         await consumer.seek_to_beginning(partition)
         for _ in range(count):
             async with asyncio.timeout(20):
-                record = await consumer.getone()
-            headers = [[key, value.decode()] for key, value in record.headers]
-            key, value = record.key, record.value
-            print(
-                json.dumps(
-                    [record.offset, key and key.decode(), value if value is None else value.decode(), headers]
-                )
-            )
+                found = await consumer.getone()
+            print(json.dumps(printed(found.offset, found.key, found.value, list(found.headers))))
     finally:
         await consumer.stop()
 
 
 if sys.argv[1] == "produce":
-    asyncio.run(produce(sys.argv[2], sys.argv[3], sys.argv[4], int(sys.argv[5]), sys.argv[6]))
+    _, _, servers, topic, codec, count, name, kind = sys.argv
+    asyncio.run(produce(servers, topic, codec, int(count), name, kind))
 else:
     asyncio.run(consume(sys.argv[2], sys.argv[3], int(sys.argv[4])))

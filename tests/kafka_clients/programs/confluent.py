@@ -7,8 +7,10 @@ from functools import partial
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
+from tests.kafka_clients.programs.records import printed, record
 
-def produce(servers: str, topic: str, codec: str, count: int, name: str) -> None:
+
+def produce(servers: str, topic: str, codec: str, count: int, name: str, kind: str) -> None:
     offsets: list[int] = []
     errors: list[str] = []
 
@@ -28,14 +30,8 @@ def produce(servers: str, topic: str, codec: str, count: int, name: str) -> None
         }
     )
     for number in range(count):
-        producer.produce(
-            topic,
-            None if number % 7 == 6 and number % 3 != 2 else f"{name}-{number}-" + 100 * "x",
-            None if number % 3 == 2 else f"{name}-{number}",
-            partition=0,
-            headers=[("h", str(number))],
-            on_delivery=delivered,
-        )
+        key, value, headers = record(name, number, kind)
+        producer.produce(topic, value, key, partition=0, headers=headers, on_delivery=delivered)
     left = producer.flush(25)
     if errors or left:
         sys.exit(f"{left} records were not delivered: {errors[:2]}")
@@ -59,13 +55,8 @@ def consume(servers: str, topic: str, count: int) -> None:
             sys.exit(f"no more records after {taken}")
         if message.error():
             sys.exit(str(message.error()))
-        headers = [[key, value.decode()] for key, value in message.headers() or []]
-        key, value = message.key(), message.value()
-        print(
-            json.dumps(
-                [message.offset(), key and key.decode(), value if value is None else value.decode(), headers]
-            )
-        )
+        headers = message.headers() or []
+        print(json.dumps(printed(message.offset(), message.key(), message.value(), headers)))
         taken += 1
     consumer.close()
 
@@ -87,6 +78,6 @@ def steady(servers: str, topic: str, seconds: float) -> None:
 if sys.argv[1] == "steady":
     steady(sys.argv[2], sys.argv[3], float(sys.argv[4]))
 elif sys.argv[1] == "produce":
-    produce(sys.argv[2], sys.argv[3], sys.argv[4], int(sys.argv[5]), sys.argv[6])
+    produce(sys.argv[2], sys.argv[3], sys.argv[4], int(sys.argv[5]), sys.argv[6], sys.argv[7])
 else:
     consume(sys.argv[2], sys.argv[3], int(sys.argv[4]))

@@ -8,25 +8,20 @@ from kafka import (  # type: ignore[attr-defined]  # tests/node/kafka has the na
     KafkaProducer,
     TopicPartition,
 )
+from tests.kafka_clients.programs.records import printed, record
 
 
-def produce(servers: str, topic: str, codec: str, count: int, name: str) -> None:
+def produce(servers: str, topic: str, codec: str, count: int, name: str, kind: str) -> None:
     producer = KafkaProducer(
         bootstrap_servers=servers.split(","),
         compression_type=None if codec == "none" else codec,
         acks="all",
         linger_ms=20,
     )
-    futures = [
-        producer.send(
-            topic,
-            None if number % 7 == 6 and number % 3 != 2 else (f"{name}-{number}-" + 100 * "x").encode(),
-            None if number % 3 == 2 else f"{name}-{number}".encode(),
-            partition=0,
-            headers=[("h", str(number).encode())],
-        )
-        for number in range(count)
-    ]
+    futures = []
+    for number in range(count):
+        key, value, headers = record(name, number, kind)
+        futures.append(producer.send(topic, value, key, partition=0, headers=headers))
     producer.flush(25)
     print(json.dumps([future.get(25).offset for future in futures]))
     producer.close()
@@ -40,14 +35,8 @@ def consume(servers: str, topic: str, count: int) -> None:
     consumer.assign([partition])
     consumer.seek_to_beginning(partition)
     taken = 0
-    for record in consumer:
-        headers = [[key, value.decode()] for key, value in record.headers]
-        key, value = record.key, record.value
-        print(
-            json.dumps(
-                [record.offset, key and key.decode(), value if value is None else value.decode(), headers]
-            )
-        )
+    for found in consumer:
+        print(json.dumps(printed(found.offset, found.key, found.value, list(found.headers))))
         taken += 1
         if taken == count:
             break
@@ -57,6 +46,6 @@ def consume(servers: str, topic: str, count: int) -> None:
 
 
 if sys.argv[1] == "produce":
-    produce(sys.argv[2], sys.argv[3], sys.argv[4], int(sys.argv[5]), sys.argv[6])
+    produce(sys.argv[2], sys.argv[3], sys.argv[4], int(sys.argv[5]), sys.argv[6], sys.argv[7])
 else:
     consume(sys.argv[2], sys.argv[3], int(sys.argv[4]))

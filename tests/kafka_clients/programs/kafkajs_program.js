@@ -1,18 +1,31 @@
 // kafkajs: a producer alone, for its consumers need groups.
 const { Kafka, CompressionTypes, logLevel } = require('kafkajs')
 
-async function produce (servers, topic, codec, count, name) {
+// Record `number` of a producer: README.md says the rule.
+function record (name, number, kind) {
+  const text = Buffer.from(`${name}-${number}`)
+  const hasKey = number % 3 !== 2
+  const all = Buffer.from(Array.from({ length: 256 }, (_, each) => each))
+  const message = {
+    partition: 0,
+    key: hasKey ? text : null,
+    value: number % 11 === 10 ? Buffer.alloc(0) : Buffer.concat([text, Buffer.from('-'), all])
+  }
+  if (kind === 'plain') return message
+  if (hasKey && number % 10 === 9) message.key = Buffer.alloc(0)
+  if (hasKey && number % 7 === 6) message.value = null
+  message.headers = { h: [String(number), Buffer.from([0xff, 0])] }
+  if (kind === 'all') message.headers.null = null
+  return message
+}
+
+async function produce (servers, topic, codec, count, name, kind) {
   const kafka = new Kafka({ brokers: servers.split(','), logLevel: logLevel.ERROR })
   const producer = kafka.producer({ idempotent: true, maxInFlightRequests: 1 })
   await producer.connect()
   const messages = []
   for (let number = 0; number < count; number++) {
-    messages.push({
-      partition: 0,
-      key: number % 3 === 2 ? null : `${name}-${number}`,
-      value: number % 7 === 6 && number % 3 !== 2 ? null : `${name}-${number}-` + 'x'.repeat(100),
-      headers: { h: String(number) }
-    })
+    messages.push(record(name, number, kind))
   }
   const compression = codec === 'gzip' ? CompressionTypes.GZIP : CompressionTypes.None
   const told = await producer.send({ topic, acks: -1, compression, messages })
@@ -21,12 +34,12 @@ async function produce (servers, topic, codec, count, name) {
   console.log(JSON.stringify(messages.map((_, number) => first + number)))
 }
 
-const [command, servers, topic, codec, count, name] = process.argv.slice(2)
+const [command, servers, topic, codec, count, name, kind] = process.argv.slice(2)
 if (command !== 'produce') {
   console.error('kafkajs has no consumer without a group')
   process.exit(1)
 }
-produce(servers, topic, codec, Number(count), name).then(
+produce(servers, topic, codec, Number(count), name, kind).then(
   () => process.exit(0),
   error => { console.error(error.message); process.exit(1) }
 )

@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -26,7 +27,40 @@ func fail(err error) {
 	os.Exit(1)
 }
 
-func produce(ctx context.Context, servers, topic, codec string, count int, name string) {
+// Record `number` of a producer: README.md says the rule.
+func record(topic, name string, number int, kind string) *kgo.Record {
+	text := fmt.Sprintf("%s-%d", name, number)
+	hasKey := number%3 != 2
+	made := &kgo.Record{Topic: topic, Partition: 0, Value: []byte{}}
+	if hasKey {
+		made.Key = []byte(text)
+	}
+	if number%11 != 10 {
+		made.Value = append([]byte(text), '-')
+		for each := 0; each < 256; each++ {
+			made.Value = append(made.Value, byte(each))
+		}
+	}
+	if kind == "plain" {
+		return made
+	}
+	if hasKey && number%10 == 9 {
+		made.Key = []byte{}
+	}
+	if hasKey && number%7 == 6 {
+		made.Value = nil
+	}
+	made.Headers = []kgo.RecordHeader{
+		{Key: "h", Value: []byte(strconv.Itoa(number))},
+		{Key: "h", Value: []byte{0xff, 0}},
+	}
+	if kind == "all" {
+		made.Headers = append(made.Headers, kgo.RecordHeader{Key: "null", Value: nil})
+	}
+	return made
+}
+
+func produce(ctx context.Context, servers, topic, codec string, count int, name string, kind string) {
 	client, err := kgo.NewClient(
 		kgo.SeedBrokers(strings.Split(servers, ",")...),
 		kgo.ProducerBatchCompression(codecs[codec]),
@@ -40,15 +74,7 @@ func produce(ctx context.Context, servers, topic, codec string, count int, name 
 	defer client.Close()
 	records := make([]*kgo.Record, count)
 	for number := range records {
-		record := &kgo.Record{Topic: topic, Partition: 0}
-		if number%3 != 2 {
-			record.Key = []byte(fmt.Sprintf("%s-%d", name, number))
-		}
-		if number%7 != 6 || number%3 == 2 {
-			record.Value = []byte(fmt.Sprintf("%s-%d-%s", name, number, strings.Repeat("x", 100)))
-		}
-		record.Headers = []kgo.RecordHeader{{Key: "h", Value: []byte(strconv.Itoa(number))}}
-		records[number] = record
+		records[number] = record(topic, name, number, kind)
 	}
 	results := client.ProduceSync(ctx, records...)
 	if err := results.FirstErr(); err != nil {
@@ -92,11 +118,11 @@ func steady(servers, topic string, seconds float64, metadataMinAge string) {
 	client.Flush(ctx)
 }
 
-func text(bytes []byte) any {
-	if bytes == nil {
+func hexOf(content []byte) any {
+	if content == nil {
 		return nil
 	}
-	return string(bytes)
+	return hex.EncodeToString(content)
 }
 
 func consume(ctx context.Context, servers, topic string, count int) {
@@ -119,11 +145,11 @@ func consume(ctx context.Context, servers, topic string, count int) {
 			if taken == count {
 				return
 			}
-			headers := [][]string{}
+			headers := [][]any{}
 			for _, header := range record.Headers {
-				headers = append(headers, []string{header.Key, string(header.Value)})
+				headers = append(headers, []any{header.Key, hexOf(header.Value)})
 			}
-			out.Encode([]any{record.Offset, text(record.Key), text(record.Value), headers})
+			out.Encode([]any{record.Offset, hexOf(record.Key), hexOf(record.Value), headers})
 			taken++
 		})
 	}
@@ -142,7 +168,7 @@ func main() {
 		steady(arguments[2], arguments[3], seconds, metadataMinAge)
 	} else if arguments[1] == "produce" {
 		count, _ := strconv.Atoi(arguments[5])
-		produce(ctx, arguments[2], arguments[3], arguments[4], count, arguments[6])
+		produce(ctx, arguments[2], arguments[3], arguments[4], count, arguments[6], arguments[7])
 	} else {
 		count, _ := strconv.Atoi(arguments[4])
 		consume(ctx, arguments[2], arguments[3], count)
