@@ -15,13 +15,13 @@ import pytest
 from tank_cli.cluster.controller_calls import Controllers
 from tank_client import CommittedPosition
 from tank_client.sync import Client
-from tank_protos.feature_levels import FIRST
 from tests.chaos.load import TOPICS, places
 from tests.chaos.members import BROKER, CONTROLLER, Member, tied_to_us, until
 from tests.chaos.run import NOTE_BYTES
-from tests.integration.rolling import PATIENCE_S, Rolling, check, create_topics, loaded, planned
+from tests.integration.rolling import PATIENCE_S, Rolling, check, create_topics, levels, loaded, planned
 from tests.support.processes import older_version
 from tests.support.processes.next_level import NEXT
+from tests.support.processes.older_version import HIGHEST
 from tests.support.processes.readiness import samples_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
@@ -32,10 +32,12 @@ NOT_RAISED_S = 2.5
 REFUSED_S = 30.0
 SNAPSHOT = "tank_controller_snapshot_index"
 REFUSED_BROKER = (
-    f"the cluster works at feature level {NEXT}, and this version knows up to level {FIRST}: "
+    f"the cluster works at feature level {NEXT}, and this version knows up to level {HIGHEST}: "
     "start a version at least as new as the others'"
 )
-REFUSED_CONTROLLER = f"raises the feature level to {FIRST + 1}, and this version knows up to level {FIRST}: "
+REFUSED_CONTROLLER = (
+    f"raises the feature level to {HIGHEST + 1}, and this version knows up to level {HIGHEST}: "
+)
 
 
 def knowing_the_next_level(command: list[str]) -> list[str]:
@@ -60,15 +62,15 @@ def go_back_and_forth(rolling: Rolling) -> None:
 
 
 def must_wait_for(rolling: Rolling, *members: Member) -> None:
-    """The first level is in force, and the leader lacks the word of these for the next. One of the older
-    version knows of no next."""
+    """The older version's level is in force, and the leader lacks the word of these for the next. A leader of
+    the older version knows of no next."""
     names = {member.name for member in members}
 
     def does() -> bool:
         return waits_for(rolling) == names or rolling.is_older(rolling.members.leader())
 
     until(does, f"the leader waits for others than {', '.join(names)}", PATIENCE_S)
-    assert rolling.levels() == {FIRST}
+    assert rolling.levels() == {HIGHEST}
 
 
 def waits_for(rolling: Rolling) -> set[str]:
@@ -120,13 +122,14 @@ def test_a_cluster_rolls_from_an_older_version_to_todays_under_load(tmp_path: Pa
         for member in members.all:
             member.command = olders[member.name]
         members.start_all()
+        until(lambda: levels(members) == {HIGHEST}, "the older version's level is not in force", PATIENCE_S)
         client = closing.enter_context(Client(members.servers))
         create_topics(client)
         addresses = [member.address for member in members.controllers]
         controllers = closing.enter_context(Controllers(addresses, ""))
         load = closing.enter_context(loaded([*tied_to_us(), sys.executable], members))
         rolling = Rolling(members, controllers, load, todays, olders)
-        assert rolling.levels() == {FIRST}
+        assert rolling.levels() == {HIGHEST}
 
         for controller in members.controllers:
             rolling.replace(controller)

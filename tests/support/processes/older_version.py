@@ -13,8 +13,11 @@ from pathlib import Path
 
 import pytest
 
-COMMIT = "3afe4a56241937de5dfff00a7e5ecc7792def0b4"
-"""Its processes know the first feature level alone."""
+from tank_protos.feature_levels import KAFKA
+
+COMMIT = "eda5b73cf16733e5c47a5c38f0c3a39c4615f1cd"
+HIGHEST = KAFKA
+"""The newest feature level that the processes of that commit know."""
 BEFORE = os.environ.get("TANK_UPGRADE_FROM") or "HEAD~"
 """The version before this one."""
 ROOT = Path(__file__).parents[3]
