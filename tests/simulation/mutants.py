@@ -23,6 +23,7 @@ from tests.simulation import (
     mutants_of_brokers,
     mutants_of_clocks,
     mutants_of_controllers,
+    mutants_of_groups,
     mutants_of_kafka,
     mutants_of_replication,
     mutants_of_volumes,
@@ -39,6 +40,7 @@ MUTANTS = (
     *mutants_of_clocks.MUTANTS,
     *mutants_of_volumes.MUTANTS,
     *mutants_of_kafka.MUTANTS,
+    *mutants_of_groups.MUTANTS,
 )
 STORIES = 60
 """So many random stories each mutant gets, unless another number is said."""

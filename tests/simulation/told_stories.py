@@ -8,6 +8,7 @@ from tests.simulation import (
     told_brokers,
     told_clocks,
     told_controllers,
+    told_groups,
     told_kafka,
     told_levels,
     told_members,
@@ -30,6 +31,7 @@ _ROOMS = (
     told_members,
     told_volumes,
     told_kafka,
+    told_groups,
 )
 STORIES: dict[str, Callable[[], None]] = {story.__name__: story for room in _ROOMS for story in room.STORIES}
 

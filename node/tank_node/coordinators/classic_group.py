@@ -81,11 +81,6 @@ class ClassicGroup:
         return self._rebalance.protocol_type
 
     @property
-    def size(self) -> int:
-        """How many members it has."""
-        return len(self._members)
-
-    @property
     def has_nobody(self) -> bool:
         """Whether it has no members, and nobody was given an id to join with: without offsets it may go."""
         return self.state in (GroupState.EMPTY, GroupState.DEAD) and not self._members.pending
@@ -256,11 +251,6 @@ class ClassicGroup:
     def revive(self) -> None:
         """Its deletion failed: it is there again, unless somebody has joined since."""
         self._rebalance.come_alive()
-
-    def resign(self, error: GroupError) -> None:
-        """This broker no longer coordinates the group: everybody who waits hears this."""
-        for member in self._members:
-            self._rebalance.answers.refuse_all(member, error)
 
     def take_actions(self, wall_ms: int) -> list[Action]:
         """What is to be done since the last call, in order. Args: wall_ms: the time, for what is stored."""

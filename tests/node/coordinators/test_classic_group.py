@@ -3,12 +3,11 @@
 import pytest
 
 from tank_node.coordinators.group_error import GroupError
-from tank_node.coordinators.group_requests import JoinAnswer
 from tank_node.coordinators.group_settings import GroupSettingError, GroupSettings
 from tank_node.coordinators.group_state import GroupState
 from tank_node.coordinators.subscription import topics_in
 from tank_protos.generated.kafka.consumer_protocol_subscription import ConsumerProtocolSubscription
-from tests.node.coordinators.scene import INITIAL_MS, REBALANCE_MS, SESSION_MS, WALL_MS, Scene
+from tests.support.groups.scene import INITIAL_MS, REBALANCE_MS, SESSION_MS, WALL_MS, Scene
 
 
 def subscription(*topics: str, version: int = 0) -> bytes:
@@ -222,25 +221,6 @@ def test_offsets_are_not_deleted_where_it_is_unknown_what_is_read() -> None:
     other = Scene()
     other.stable(1, protocol_type="connect")
     assert other.group.may_delete_offset("orders") is GroupError.NOT_EMPTY
-
-
-def test_everybody_who_waits_hears_that_the_group_has_another_coordinator() -> None:
-    scene = Scene()
-    joinings = [scene.join(), scene.join()]
-    scene.wait(2 * INITIAL_MS)
-    _, other = scene.joined(*joinings)
-    syncing = scene.sync(other)
-    scene.group.resign(GroupError.NOT_COORDINATOR)
-    scene.act()
-    assert syncing.error is GroupError.NOT_COORDINATOR
-
-
-def test_a_join_that_waits_hears_it_too() -> None:
-    scene = Scene()
-    joining = scene.join()
-    scene.group.resign(GroupError.NOT_COORDINATOR)
-    scene.act()
-    assert joining.answer == JoinAnswer(GroupError.NOT_COORDINATOR, "c-1")
 
 
 # What an operator sets

@@ -2,7 +2,7 @@
 
 from tank_node.coordinators.group_error import GroupError
 from tank_node.coordinators.group_state import GroupState
-from tests.node.coordinators.scene import INITIAL_MS, Scene
+from tests.support.groups.scene import INITIAL_MS, Scene
 
 
 def test_a_simple_commit_makes_a_group() -> None:

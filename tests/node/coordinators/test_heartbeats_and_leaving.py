@@ -2,7 +2,7 @@
 
 from tank_node.coordinators.group_error import GroupError
 from tank_node.coordinators.group_state import GroupState
-from tests.node.coordinators.scene import INITIAL_MS, SESSION_MS, Scene
+from tests.support.groups.scene import INITIAL_MS, SESSION_MS, Scene
 
 
 def test_a_heartbeat_while_members_are_gathered_says_so_and_counts() -> None:

@@ -5,7 +5,7 @@ import pytest
 from tank_node.coordinators.group_error import GroupError
 from tank_node.coordinators.group_limits import GroupLimits
 from tank_node.coordinators.group_state import GroupState
-from tests.node.coordinators.scene import INITIAL_MS, SESSION_MS, Scene
+from tests.support.groups.scene import INITIAL_MS, SESSION_MS, Scene
 
 
 def test_a_group_without_a_name_is_refused() -> None:
@@ -79,7 +79,7 @@ def test_a_new_member_of_a_newer_client_is_told_its_id_first() -> None:
     assert joining.error is GroupError.MEMBER_ID_REQUIRED
     assert joining.answer.member_id == "billing-1"
     assert joining.answer.generation == -1
-    assert scene.group.size == 0
+    assert scene.size == 0
     again = scene.join("billing-1", needs_member_id=True)
     scene.wait(INITIAL_MS)
     assert again.answer.member_id == "billing-1"
@@ -98,7 +98,7 @@ def test_an_id_that_nobody_joins_with_is_forgotten_after_the_session() -> None:
 def test_a_new_member_of_an_older_client_is_a_member_at_once() -> None:
     scene = Scene()
     assert scene.join().waits
-    assert scene.group.size == 1
+    assert scene.size == 1
 
 
 def test_a_new_static_member_is_a_member_at_once_under_its_instances_name() -> None:

@@ -5,7 +5,7 @@ from tank_node.coordinators.group_requests import CommittedOffset, TopicPartitio
 from tank_node.coordinators.group_state import GroupState
 from tank_node.coordinators.offset_expiry import expired_offsets, may_go
 from tank_protos.generated.kafka.consumer_protocol_subscription import ConsumerProtocolSubscription
-from tests.node.coordinators.scene import WALL_MS, Scene
+from tests.support.groups.scene import WALL_MS, Scene
 
 RETENTION_MS = 7 * 86_400_000
 

@@ -3,7 +3,7 @@
 from tank_node.coordinators.group_error import GroupError
 from tank_node.coordinators.group_requests import JoinAnswer
 from tank_node.coordinators.group_state import GroupState
-from tests.node.coordinators.scene import INITIAL_MS, REBALANCE_MS, SESSION_MS, Scene
+from tests.support.groups.scene import INITIAL_MS, REBALANCE_MS, SESSION_MS, Scene
 
 NEW = {"range": b"other topics"}
 
@@ -266,7 +266,7 @@ def test_a_new_member_whose_first_generation_was_not_stored_is_forgotten() -> No
     joining = scene.join()
     scene.fail()
     assert joining.error is GroupError.NOT_AVAILABLE
-    assert scene.group.size == 0
+    assert scene.size == 0
     assert scene.is_in(GroupState.EMPTY)
 
 
@@ -357,7 +357,7 @@ def test_a_static_member_that_did_not_join_owes_no_sync() -> None:
     scene.assigned(joining.answer)
     scene.wait(REBALANCE_MS)
     assert scene.is_in(GroupState.STABLE)
-    assert scene.group.size == 2
+    assert scene.size == 2
     assert scene.heartbeat(static) is GroupError.ILLEGAL_GENERATION
 
 

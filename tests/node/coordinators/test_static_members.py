@@ -2,7 +2,7 @@
 
 from tank_node.coordinators.group_error import GroupError
 from tank_node.coordinators.group_state import GroupState
-from tests.node.coordinators.scene import INITIAL_MS, SESSION_MS, Scene
+from tests.support.groups.scene import INITIAL_MS, SESSION_MS, Scene
 
 
 def test_a_new_process_takes_the_old_ones_place_without_a_rebalance() -> None:
@@ -83,7 +83,7 @@ def test_where_its_id_can_not_be_stored_it_hears_so_and_joins_again() -> None:
     again = scene.join(instance_id="rack-1")
     scene.store()
     assert again.answer.generation == 1
-    assert scene.group.size == 2
+    assert scene.size == 2
 
 
 def test_of_two_new_processes_the_later_one_is_the_member() -> None:
@@ -97,7 +97,7 @@ def test_of_two_new_processes_the_later_one_is_the_member() -> None:
     assert second.waits
     scene.store()
     assert second.answer.member_id == "rack-1-4"
-    assert scene.group.size == 2
+    assert scene.size == 2
 
 
 def test_a_process_whose_id_is_being_stored_waits_with_the_group_that_rebalances() -> None:

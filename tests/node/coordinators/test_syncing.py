@@ -5,7 +5,7 @@ import pytest
 from tank_node.coordinators.group_error import GroupError
 from tank_node.coordinators.group_requests import JoinAnswer
 from tank_node.coordinators.group_state import GroupState
-from tests.node.coordinators.scene import INITIAL_MS, SESSION_MS, Scene
+from tests.support.groups.scene import INITIAL_MS, SESSION_MS, Scene
 
 
 def two_joined(scene: Scene) -> list[JoinAnswer]:

@@ -224,6 +224,11 @@ class Scene:
         """Whether tools show this state."""
         return self.group.state is state
 
+    @property
+    def size(self) -> int:
+        """How many members it has."""
+        return len(self.group.described().members)
+
     # Whole stories
 
     def joined(self, *joinings: Joining) -> list[JoinAnswer]:

@@ -1,0 +1,66 @@
+"""Mutants of the machine of consumer groups."""
+
+from tests.simulation.mutant import Mutant
+from tests.simulation.story import Kind
+
+MUTANTS = (
+    Mutant(
+        "a group's generation goes back over a move of its coordinator",
+        "tank_node.coordinators.rebalance.Rebalance.restore",
+        "        self._last_number = image.generation\n",
+        "        self._last_number = 0\n",
+        Kind.CLUSTER,
+        told="a_groups_coordinator_dies_and_its_members_join_again",
+    ),
+    Mutant(
+        "members hear of a generation before its number is stored, so that two lead it",
+        "tank_node.coordinators.rebalance.Rebalance._end_phase",
+        "        self._forming = Forming("
+        "generation, change, joined, everybody(members, generation.protocol))",
+        "        forming = Forming(generation, change, joined, everybody(members, generation.protocol))\n"
+        "        self._generation_stored(forming, now_ms, GroupError.NONE)",
+        Kind.CLUSTER,
+        told="a_coordinator_dies_before_a_generation_is_stored",
+    ),
+    Mutant(
+        "an assignment is told before it is stored",
+        "tank_node.coordinators.rebalance.Rebalance.sync",
+        "            self._assigning = Assigning(self._actions.store(image, is_whole=True), assignments)\n",
+        "            change = self._actions.store(image, is_whole=True)\n"
+        "            self._assignments_stored(Assigning(change, assignments), 0, GroupError.NONE)\n",
+        Kind.CLUSTER,
+        told="assignments_are_lost_with_their_coordinator",
+    ),
+    Mutant(
+        "a commit of an old generation is taken",
+        "tank_node.coordinators.classic_group.ClassicGroup.check_commit",
+        "        if request.generation != self.generation.number:\n",
+        "        if request.generation > self.generation.number:\n",
+        Kind.CLUSTER,
+        told="a_member_commits_what_it_read_in_an_older_generation",
+    ),
+    Mutant(
+        "a fenced static member goes on",
+        "tank_node.coordinators.members.GroupMembers.find",
+        "            if member is not None and member.member_id != name.member_id:\n",
+        "            if member is not None and not name.member_id:\n",
+        Kind.CLUSTER,
+        told="an_old_process_of_a_static_member_goes_on",
+    ),
+    Mutant(
+        "a heartbeat doesn't count",
+        "tank_node.coordinators.classic_group.ClassicGroup.heartbeat",
+        "            self._rebalance.set_session(member, now_ms)\n",
+        "            pass\n",
+        Kind.CLUSTER,
+        told="members_that_live_are_kept",
+    ),
+    Mutant(
+        "offsets expire of a group that lives",
+        "tank_node.coordinators.offset_expiry.expired_offsets",
+        "partition[0] not in read and ",
+        "",
+        Kind.CLUSTER,
+        told="a_group_reads_slowly_what_it_has_committed_long_ago",
+    ),
+)
