@@ -118,6 +118,16 @@ def test_a_loaded_groups_next_generation_is_a_greater_one() -> None:
     assert loaded.join(leader.member_id).answer.generation == 2
 
 
+def test_of_a_loaded_member_the_chosen_protocol_alone_is_known_until_it_joins_again() -> None:
+    scene = Scene()
+    both = {"sticky": b"s", "range": b"r"}
+    (leader,) = scene.stable(1, protocols=both)
+    loaded = Scene(image=scene.stored[-1])
+    assert loaded.join(protocols={"range": b"r"}).error is GroupError.INCONSISTENT_PROTOCOL
+    loaded.assigned(loaded.join(leader.member_id, protocols=both).answer)
+    assert loaded.join(protocols={"range": b"r"}).waits
+
+
 def test_a_generation_that_was_loaded_without_its_assignments_waits_for_its_leader() -> None:
     scene = Scene()
     joinings = [scene.join(), scene.join()]

@@ -85,7 +85,7 @@ class Scene:
         self.stores_at_once = True
         self.unstored: list[Store] = []
         self.stored: list[GroupMetadataValue] = []
-        self._ids = 0
+        self._ids = 0 if image is None else len(image.members)
         if image is None:
             self.group = ClassicGroup(group_id, self.settings, self._new_id)
         else:
