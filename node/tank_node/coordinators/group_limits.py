@@ -14,8 +14,8 @@ class GroupLimits:
     """The most groups that one broker coordinates. Each takes some 2 KB with one member."""
 
     members: int = 2_000
-    """The most members of a group, and as many that have an id and have not joined with it. A join of them
-    all is one answer to their leader, and one record."""
+    """The most members of a group, and as many that have an id and have not joined with it; each has one join
+    and one sync at most that wait. What they all say is one answer to their leader, and one record."""
 
     member_bytes: int = 4 * MIB
     """The most bytes of what one member says in all its protocols together. Kafka Streams sends 1 MB and
