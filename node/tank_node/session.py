@@ -15,8 +15,8 @@ class Session:
     server calls it for every receive. Unless noted otherwise, the server sets its callables."""
 
     __slots__ = (
-        "become", "closed", "hang_up", "has_chunks", "in_flight", "is_forwarder", "kept", "out", "out_bytes",
-        "reached_at", "ready",
+        "become", "came_from", "closed", "hang_up", "has_chunks", "in_flight", "is_forwarder", "kept", "out",
+        "out_bytes", "reached_at", "ready",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -29,6 +29,8 @@ class Session:
         """Closes the connection at once; takes the reason, for the metrics."""
         self.reached_at: Callable[[], str] = _nowhere
         """Returns the host of the address that the other end connected to; empty when unknown."""
+        self.came_from: Callable[[], str] = _nowhere
+        """Returns the host of the other end's address; empty when unknown."""
         self.out: list[Output] = []
         """The outputs to send, in order. The server takes them."""
         self.has_chunks = False
@@ -129,7 +131,7 @@ def _ignore() -> None:
 
 
 def _nowhere() -> str:
-    """`reached_at` without a connection."""
+    """`reached_at` and `came_from` without a connection."""
     return ""
 
 

@@ -55,6 +55,7 @@ class Connection:
         frame; and the last position in the receiver's arena where a receive may begin."""
         self.session = session
         session.reached_at = transport.local_host
+        session.came_from = transport.remote_host
         self.events = 0
         """The events that epoll watches on this connection."""
         self.pending = b""

@@ -44,6 +44,14 @@ class Transport:
             return ""
         return str(host)
 
+    def remote_host(self) -> str:
+        """The host of the other end's address; empty when unknown."""
+        try:
+            host = self._socket.getpeername()[0]
+        except OSError:
+            return ""
+        return str(host)
+
     def close(self) -> None:
         """Closes the socket at once."""
         self._socket.close()
