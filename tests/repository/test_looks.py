@@ -12,6 +12,7 @@ from tests.repository.tree import ROOMS, ROOT, python_files
 MOST_LINES, MOST_ATTRIBUTES, MOST_METHODS, MOST_ARGUMENTS = 500, 15, 25, 6
 
 FILES: Final = {
+    "node/tank_node/app/config.py": "one table of options, and how each value is read",
     "node/tank_node/partition/partition.py": "one replica: every method reads or changes the same few states",
     "protos/tank_compiler/emit/decode.py": "one decoder: arrays, texts and tags call each other",
     "protos/tank_protos/topic_settings.py": "one table of settings, and how each value is read and shown",

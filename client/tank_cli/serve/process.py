@@ -23,6 +23,7 @@ class ServeProcess(NodeProcess):
     """
 
     auto_creates = True
+    group_initial_delay_ms = 0
 
     def _recover(self) -> bool:
         """Opens the metadata; the logs are opened with the broker, because the controller knows all

@@ -13,6 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from tank_node.broker.forwarding import ForwardingPolicy
+from tank_node.coordinators.group_settings import GroupSettings
 from tank_node.limits import Limits
 from tank_node.metrics import KAFKA_CLIENT_IDS, MAX_KAFKA_CLIENT_IDS
 from tank_protos import topic_settings
@@ -24,6 +25,9 @@ DEFAULT_KAFKA_PORT = 9092
 MAX_BROKER_ID = 0xFFFE
 """The largest id that the protocol can carry: a u16, whose 0xffff means "no broker"."""
 LOOPBACK = "127.0.0.1"
+MINUTE_MS = 60_000
+_INT_MAX = 2**31 - 1
+"""The greatest time that Kafka's clients can say, in milliseconds."""
 
 
 class ConfigError(ValueError):
@@ -94,6 +98,15 @@ class NodeConfig:
     """The partitions of topics that Kafka clients create without saying how many."""
     kafka_client_metrics: int
     """How many client ids of Kafka clients have their own metrics of bytes."""
+    group_min_session_ms: int
+    """The shortest session of a group's member."""
+    group_max_session_ms: int
+    """The longest one, at least as long as `group_min_session_ms`."""
+    group_initial_delay_ms: int | None
+    """How long a group without members waits for more when the first one joins; None: a broker alone does not
+    wait, one of a cluster waits as long as Kafka."""
+    offsets_retention_minutes: int
+    """How long a group's committed offsets are kept that nobody uses."""
     flush: FlushPolicy
     """The flush policy of topics without a setting for it."""
     log_format: LineFormat
@@ -166,6 +179,7 @@ def load(
         values["kafka"] = _default_kafka(values["listen"])
     values["kafka_is_default"] = is_default
     _check_outside(values)
+    _check_sessions(values)
     return NodeConfig(**values)  # type: ignore[arg-type]
 
 
@@ -242,6 +256,18 @@ def _check_outside(values: dict[str, object]) -> None:
     if values["kafka_outside_listen"] is not None and (values["kafka"] is None or values["kafka_is_default"]):
         raise ConfigError(
             "--kafka-outside-listen is for some of the Kafka clients: set --kafka for the others"
+        )
+
+
+def _check_sessions(values: dict[str, object]) -> None:
+    """Raises ConfigError when no session is short and long enough."""
+    shortest, longest = values["group_min_session_ms"], values["group_max_session_ms"]
+    assert isinstance(shortest, int)
+    assert isinstance(longest, int)
+    if shortest > longest:
+        raise ConfigError(
+            f"--group-min-session-ms ({shortest}) is above --group-max-session-ms ({longest}): "
+            "no client could join a group"
         )
 
 
@@ -432,6 +458,39 @@ OPTIONS = (
         "How many client ids of Kafka's clients have their own metrics of bytes; the rest are one. 0: none.",
         _number(0, MAX_KAFKA_CLIENT_IDS),
         str(KAFKA_CLIENT_IDS),
+    ),
+    Option(
+        "group_min_session_ms",
+        "MS",
+        "The shortest session that a member of a consumer group may ask for, as Kafka's "
+        "group.min.session.timeout.ms.",
+        _number(1, _INT_MAX),
+        str(GroupSettings().min_session_ms),
+    ),
+    Option(
+        "group_max_session_ms",
+        "MS",
+        "The longest one, as Kafka's group.max.session.timeout.ms: the partitions of a member that dies are "
+        "not read for so long.",
+        _number(1, _INT_MAX),
+        str(GroupSettings().max_session_ms),
+    ),
+    Option(
+        "group_initial_delay_ms",
+        "MS",
+        "How long a group without members waits for others when the first one joins, as Kafka's "
+        "group.initial.rebalance.delay.ms. Default: 0 for tank serve, "
+        f"{GroupSettings().initial_delay_ms} for a broker of a cluster.",
+        _number(0, _INT_MAX),
+        None,
+    ),
+    Option(
+        "offsets_retention_minutes",
+        "N",
+        "How long the committed offsets of a group are kept that nobody uses, as Kafka's "
+        "offsets.retention.minutes.",
+        _number(1, _INT_MAX),
+        str(GroupSettings().offsets_retention_ms // MINUTE_MS),
     ),
     Option(
         "flush",

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from tank_node.app.config import ListenAddress, NodeConfig
+from tank_node.app.config import MINUTE_MS, ListenAddress, NodeConfig
 from tank_node.app.ports import Port, Ports, listen_error
 from tank_node.app.stop import bounded_stop, stop_at_once
 from tank_node.broker.broker import Broker
@@ -29,6 +29,7 @@ from tank_node.clock import SteadyClock, SystemClock
 from tank_node.cluster.link import ControllerLink
 from tank_node.cluster.registration import Registration
 from tank_node.cluster.view import KAFKA, KAFKA_OUTSIDE, OUTSIDE
+from tank_node.coordinators.group_settings import GroupSettings
 from tank_node.disk import OsDisk
 from tank_node.kafka.settings import KafkaSettings
 from tank_node.limits import Limits
@@ -88,6 +89,8 @@ class NodeProcess(ABC):
 
     auto_creates = False
     """Whether topics that Kafka clients name are created, where no option says so."""
+    group_initial_delay_ms = GroupSettings().initial_delay_ms
+    """How long a new group waits for more members, where no option says so."""
     data_folder: DataFolder
     """The data folder, which `run` opens."""
 
@@ -148,6 +151,7 @@ class NodeProcess(ABC):
             raise
         flusher = Flusher(self.data_folder.disk, self._post)
         broker = Broker(self.data_folder, link, flusher, self.clock, self.limits, self.metrics, config.flush)
+        broker.groups = self._group_settings()
         self._broker = broker
         server = Server(broker, self._loop, self._listeners(broker), self.limits, self.metrics)
         self._replicate(broker, server.connections)
@@ -172,6 +176,15 @@ class NodeProcess(ABC):
             (ports.kafka_outside, partial(open_kafka, is_outside=True)),
         )
         return [port.listener(opener) for port, opener in wanted if port is not None]
+
+    def _group_settings(self) -> GroupSettings:
+        config, delay_ms = self.config, self.config.group_initial_delay_ms
+        return GroupSettings(
+            min_session_ms=config.group_min_session_ms,
+            max_session_ms=config.group_max_session_ms,
+            initial_delay_ms=self.group_initial_delay_ms if delay_ms is None else delay_ms,
+            offsets_retention_ms=config.offsets_retention_minutes * MINUTE_MS,
+        )
 
     def _kafka_settings(self) -> KafkaSettings:
         config = self.config

@@ -292,8 +292,10 @@ def _random_id(client_id: str) -> str:
 
 
 def groups_of(broker: Broker) -> Groups:
-    """Returns the groups of this broker; makes them at the first call."""
+    """Returns the groups of this broker; makes them at the first call, with the settings that stand in their
+    place until then, or the usual ones."""
     groups = broker.groups
     if not isinstance(groups, Groups):
-        groups = broker.groups = Groups(broker, GroupSettings())
+        settings = groups if isinstance(groups, GroupSettings) else GroupSettings()
+        groups = broker.groups = Groups(broker, settings)
     return groups

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from tank_node.coordinators.group_settings import GroupSettings
+from tank_node.coordinators.groups import groups_of
 from tank_node.kafka.replication_factors import default_replication_factor
 from tank_node.kafka.settings import KafkaSettings
 from tank_node.kafka.topic_configs import ConfigSource, ConfigType, shown
@@ -11,10 +13,11 @@ from tank_protos.topic_settings import TopicSettings
 if TYPE_CHECKING:
     from tank_node.kafka.session import KafkaSession
 
-_INT_MAX: Final = 2**31 - 1
+_MINUTE_MS: Final = 60_000
 _TRANSACTION_MAX_TIMEOUT_MS: Final = 900_000
 """Kafka's default: no transaction may be open for longer."""
 _DEFAULTS: Final = KafkaSettings()
+_GROUP_DEFAULTS: Final = GroupSettings()
 
 
 @dataclass(slots=True, frozen=True)
@@ -64,19 +67,66 @@ def shared_configs(session: "KafkaSession") -> list[BrokerConfig]:
             _source(is_default=settings.default_partitions == _DEFAULTS.default_partitions),
         ),
         BrokerConfig(
-            "offsets.retention.minutes",
-            str(_INT_MAX),
-            ConfigType.INT,
-            "How long a group's committed offsets are kept after it was last used: as long as there is room.",
-        ),
-        BrokerConfig(
             "transaction.max.timeout.ms",
             str(_TRANSACTION_MAX_TIMEOUT_MS),
             ConfigType.INT,
             "The longest timeout of a transaction.",
         ),
     ]
+    found += _of_groups(session)
     return sorted(found, key=lambda config: config.name)
+
+
+def _of_groups(session: "KafkaSession") -> list[BrokerConfig]:
+    settings = groups_of(session.broker).settings
+    shown = (
+        (
+            "group.initial.rebalance.delay.ms",
+            settings.initial_delay_ms,
+            _GROUP_DEFAULTS.initial_delay_ms,
+            "How long a group without members waits for others when the first one joins.",
+        ),
+        (
+            "group.max.session.timeout.ms",
+            settings.max_session_ms,
+            _GROUP_DEFAULTS.max_session_ms,
+            "The longest session that a member of a group may ask for.",
+        ),
+        (
+            "group.max.size",
+            settings.max_size,
+            _GROUP_DEFAULTS.max_size,
+            "The most members of a group.",
+        ),
+        (
+            "group.min.session.timeout.ms",
+            settings.min_session_ms,
+            _GROUP_DEFAULTS.min_session_ms,
+            "The shortest session that a member of a group may ask for.",
+        ),
+        (
+            "offset.metadata.max.bytes",
+            settings.offset_metadata_bytes,
+            _GROUP_DEFAULTS.offset_metadata_bytes,
+            "The longest note beside a committed offset.",
+        ),
+        (
+            "offsets.retention.minutes",
+            settings.offsets_retention_ms // _MINUTE_MS,
+            _GROUP_DEFAULTS.offsets_retention_ms // _MINUTE_MS,
+            "How long the committed offsets of a group are kept that nobody uses.",
+        ),
+        (
+            "offsets.topic.num.partitions",
+            settings.topic_partitions,
+            _GROUP_DEFAULTS.topic_partitions,
+            "The partitions of the topic with the groups and their offsets, when it is created.",
+        ),
+    )
+    return [
+        BrokerConfig(name, str(value), ConfigType.INT, about, _source(is_default=value == default))
+        for name, value, default, about in shown
+    ]
 
 
 def own_configs(session: "KafkaSession") -> list[BrokerConfig]:

@@ -132,6 +132,21 @@ def test_how_many_client_ids_have_metrics() -> None:
     assert load({"kafka_client_metrics": "0"}).kafka_client_metrics == 0
 
 
+def test_groups_have_kafkas_settings() -> None:
+    config = load()
+    assert (config.group_min_session_ms, config.group_max_session_ms) == (6_000, 1_800_000)
+    assert config.group_initial_delay_ms is None, "it depends on the process"
+    assert config.offsets_retention_minutes == 7 * 24 * 60
+    assert load({"group_min_session_ms": "100"}).group_min_session_ms == 100
+    assert load(environment={"TANK_GROUP_INITIAL_DELAY_MS": "0"}).group_initial_delay_ms == 0
+    assert load(file="offsets_retention_minutes = 1").offsets_retention_minutes == 1
+
+
+def test_a_shortest_session_above_the_longest_is_refused() -> None:
+    with pytest.raises(ConfigError, match="--group-min-session-ms"):
+        load({"group_min_session_ms": "2", "group_max_session_ms": "1"})
+
+
 @pytest.mark.parametrize(
     ("text", "address"),
     [
@@ -185,6 +200,10 @@ def test_an_address_of_the_outside_is_where_it_listens_and_where_it_is_reached()
         ("kafka_default_partitions", "65531"),
         ("kafka_client_metrics", "-1"),
         ("kafka_client_metrics", "10001"),
+        ("group_min_session_ms", "0"),
+        ("group_max_session_ms", "2147483648"),
+        ("group_initial_delay_ms", "-1"),
+        ("offsets_retention_minutes", "0"),
         ("flush", "never"),
         ("log_format", "xml"),
         ("log_level", "loud"),

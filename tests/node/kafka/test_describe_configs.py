@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from tank_node.cluster.view import ChangeKind
+from tank_node.coordinators.group_settings import GroupSettings
 from tank_node.kafka.errors import KafkaError
 from tank_node.kafka.settings import KafkaSettings
+from tank_node.kafka.topic_configs import ConfigSource
 from tank_node.limits import Limits
 from tank_protos.generated.kafka import (
     DescribeConfigsRequest,
@@ -146,6 +148,23 @@ def test_a_broker_shows_what_tools_ask_for(node: BenchNode) -> None:
     assert not {"flush", "log.format", "transcode", ""} & shown.keys()
     assert {"min.insync.replicas", "offsets.retention.minutes"} <= shown.keys()
     assert all(each.read_only for each in describe(node, BROKER, "1").configs)
+
+
+def test_a_broker_shows_the_settings_of_groups(node: BenchNode) -> None:
+    node.broker.groups = GroupSettings(min_session_ms=100)
+    configs = {each.name: each for each in describe(node, BROKER, "1").configs}
+    shown = {name: each.value for name, each in configs.items() if name.startswith(("group.", "offset"))}
+    assert shown == {
+        "group.initial.rebalance.delay.ms": "3000",
+        "group.max.session.timeout.ms": "1800000",
+        "group.max.size": "2000",
+        "group.min.session.timeout.ms": "100",
+        "offset.metadata.max.bytes": "4096",
+        "offsets.retention.minutes": "10080",
+        "offsets.topic.num.partitions": "50",
+    }
+    assert configs["group.min.session.timeout.ms"].config_source == ConfigSource.BROKER
+    assert configs["group.max.size"].config_source == ConfigSource.DEFAULT
 
 
 def test_what_all_brokers_have_in_common_names_no_broker(node: BenchNode) -> None:
