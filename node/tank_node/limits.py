@@ -56,6 +56,14 @@ DESCRIBED_PRODUCERS = 100_000
 """The most producers in one answer to a Kafka client, as many as one partition remembers: some 4 MB. A
 request could name any number of partitions."""
 
+FETCHED_OFFSETS = 100_000
+"""The most committed offsets in one answer to a Kafka client that asks for all of its groups: some 15 MB of
+objects, and the event loop is held up for half a second. A client that names partitions gets more."""
+
+DESCRIBED_MEMBER_BYTES = 32 * MIB
+"""The most bytes of subscriptions and assignments in one answer about groups, if it has several: a request
+could name all groups of a broker."""
+
 UNCOMMITTED_WRITES = 1024
 """The most writes of one partition whose sizes are remembered until the high-water mark passes them, which
 may take days; further ones count as one."""

@@ -2,7 +2,7 @@
 
 - `session`: the conversation on one connection, and its requests under way; `dispatch`: the table of
   handlers, and the making of sessions
-- `errors`: Kafka's error codes, and the broker's refusals as such
+- `errors`: Kafka's error codes, and the refusals of brokers, coordinators and controllers as such
 - `settings`: what an operator sets
 - `topic_names`: which names are valid, and which are the cluster's own; `topic_ids`: the 16 bytes by which
   clients name a topic
@@ -31,6 +31,9 @@
 - `describe_log_dirs`, `describe_producers`, `list_partition_reassignments`: what a broker has, and what moves
 - `elect_leaders`, `alter_partition_reassignments`: `replica_changes` proposes them to the controllers
 - `acls`, `describe_client_quotas`, `describe_user_scram_credentials`, `sasl`: of these there are none
+- `find_coordinator`: the broker that coordinates a group; `join_group`, `sync_group`, `heartbeat`,
+  `leave_group`: members of groups; `offset_commit`, `offset_fetch`: how far groups have read
+- `list_groups`, `describe_groups`, `delete_groups`, `offset_delete`: groups, for administration clients
 - `create_topics`, `create_partitions`, `delete_topics`: changes of topics; `topic_changes`: until the
   controllers have made them; `assignments`: brokers that clients choose
 - `describe_configs`: settings; `alter_configs`, `incremental_alter_configs`: their changes, `config_changes`:

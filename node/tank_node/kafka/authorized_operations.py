@@ -1,4 +1,4 @@
-"""What a client may do with topics and with the cluster, as the bits that Kafka's answers have."""
+"""What a client may do with topics, groups and the cluster, as the bits that Kafka's answers have."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -31,6 +31,11 @@ _OF_TOPICS: Final = (
     (_DESCRIBE_CONFIGS, Operation.DESCRIBE, Resource.TOPIC),
     (_ALTER_CONFIGS, Operation.ALTER, Resource.TOPIC),
 )
+_OF_GROUPS: Final = (
+    (_READ, Operation.READ, Resource.GROUP),
+    (_DELETE, Operation.DELETE, Resource.GROUP),
+    (_DESCRIBE, Operation.DESCRIBE, Resource.GROUP),
+)
 _OF_THE_CLUSTER: Final = (
     (_CREATE, Operation.CREATE, Resource.TOPIC),
     (_ALTER, Operation.ALTER, Resource.CLUSTER),
@@ -46,6 +51,11 @@ _OF_THE_CLUSTER: Final = (
 def on_topics(session: "KafkaSession") -> int:
     """Returns the bits of what the session's client may do with topics."""
     return _bits(session, _OF_TOPICS)
+
+
+def on_groups(session: "KafkaSession") -> int:
+    """Returns the bits of what the session's client may do with groups."""
+    return _bits(session, _OF_GROUPS)
 
 
 def on_the_cluster(session: "KafkaSession") -> int:

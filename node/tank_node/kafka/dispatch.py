@@ -48,6 +48,19 @@ _ROWS: Final = (
     KafkaApi(1, "Fetch", 0, 18, _at_first_use("fetch"), Operation.READ, Resource.TOPIC),
     KafkaApi(2, "ListOffsets", 0, 10, _at_first_use("list_offsets"), Operation.DESCRIBE, Resource.TOPIC),
     KafkaApi(3, "Metadata", 0, 13, _at_first_use("metadata"), Operation.DESCRIBE, Resource.TOPIC),
+    KafkaApi(8, "OffsetCommit", 0, 9, _at_first_use("offset_commit"), Operation.READ, Resource.GROUP),
+    KafkaApi(9, "OffsetFetch", 0, 9, _at_first_use("offset_fetch"), Operation.DESCRIBE, Resource.GROUP),
+    KafkaApi(
+        10, "FindCoordinator", 0, 6, _at_first_use("find_coordinator"), Operation.DESCRIBE, Resource.GROUP
+    ),
+    KafkaApi(11, "JoinGroup", 0, 9, _at_first_use("join_group"), Operation.READ, Resource.GROUP),
+    KafkaApi(12, "Heartbeat", 0, 4, _at_first_use("heartbeat"), Operation.READ, Resource.GROUP),
+    KafkaApi(13, "LeaveGroup", 0, 5, _at_first_use("leave_group"), Operation.READ, Resource.GROUP),
+    KafkaApi(14, "SyncGroup", 0, 5, _at_first_use("sync_group"), Operation.READ, Resource.GROUP),
+    KafkaApi(
+        15, "DescribeGroups", 0, 6, _at_first_use("describe_groups"), Operation.DESCRIBE, Resource.GROUP
+    ),
+    KafkaApi(16, "ListGroups", 0, 5, _at_first_use("list_groups"), Operation.DESCRIBE, Resource.GROUP),
     KafkaApi(
         17,
         "SaslHandshake",
@@ -109,6 +122,7 @@ _ROWS: Final = (
     KafkaApi(
         37, "CreatePartitions", 0, 3, _at_first_use("create_partitions"), Operation.ALTER, Resource.TOPIC
     ),
+    KafkaApi(42, "DeleteGroups", 0, 2, _at_first_use("delete_groups"), Operation.DELETE, Resource.GROUP),
     KafkaApi(43, "ElectLeaders", 0, 2, _at_first_use("elect_leaders"), Operation.ALTER, Resource.CLUSTER),
     KafkaApi(
         44,
@@ -137,6 +151,7 @@ _ROWS: Final = (
         Operation.DESCRIBE,
         Resource.CLUSTER,
     ),
+    KafkaApi(47, "OffsetDelete", 0, 0, _at_first_use("offset_delete"), Operation.DELETE, Resource.GROUP),
     KafkaApi(
         48,
         "DescribeClientQuotas",

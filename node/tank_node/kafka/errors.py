@@ -1,9 +1,10 @@
-"""Kafka's error codes, and the broker's refusals and the controllers' errors as such."""
+"""Kafka's error codes, and the refusals of brokers, coordinators and controllers as such."""
 
 from collections.abc import Iterable
 from enum import IntEnum
 from typing import Final, Protocol
 
+from tank_node.coordinators.group_error import GroupError
 from tank_node.metrics import OK
 from tank_node.partition.refusal import Refusal
 from tank_protos.error_codes import ErrorCode
@@ -23,11 +24,21 @@ class KafkaError(IntEnum):
     REQUEST_TIMED_OUT = 7
     REPLICA_NOT_AVAILABLE = 9
     MESSAGE_TOO_LARGE = 10
+    OFFSET_METADATA_TOO_LARGE = 12
     COORDINATOR_LOAD_IN_PROGRESS = 14
+    COORDINATOR_NOT_AVAILABLE = 15
+    NOT_COORDINATOR = 16
     INVALID_TOPIC = 17
     NOT_ENOUGH_REPLICAS = 19
     NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
     INVALID_REQUIRED_ACKS = 21
+    ILLEGAL_GENERATION = 22
+    INCONSISTENT_GROUP_PROTOCOL = 23
+    INVALID_GROUP_ID = 24
+    UNKNOWN_MEMBER_ID = 25
+    INVALID_SESSION_TIMEOUT = 26
+    REBALANCE_IN_PROGRESS = 27
+    INVALID_COMMIT_OFFSET_SIZE = 28
     TOPIC_AUTHORIZATION_FAILED = 29
     GROUP_AUTHORIZATION_FAILED = 30
     CLUSTER_AUTHORIZATION_FAILED = 31
@@ -53,16 +64,22 @@ class KafkaError(IntEnum):
     LOG_DIR_NOT_FOUND = 57
     UNKNOWN_PRODUCER_ID = 59
     REASSIGNMENT_IN_PROGRESS = 60
+    NON_EMPTY_GROUP = 68
+    GROUP_ID_NOT_FOUND = 69
     FETCH_SESSION_ID_NOT_FOUND = 70
     INVALID_FETCH_SESSION_EPOCH = 71
     FENCED_LEADER_EPOCH = 74
     UNKNOWN_LEADER_EPOCH = 75
     UNSUPPORTED_COMPRESSION_TYPE = 76
     OFFSET_NOT_AVAILABLE = 78
+    MEMBER_ID_REQUIRED = 79
     PREFERRED_LEADER_NOT_AVAILABLE = 80
+    GROUP_MAX_SIZE_REACHED = 81
+    FENCED_INSTANCE_ID = 82
     ELIGIBLE_LEADERS_NOT_AVAILABLE = 83
     ELECTION_NOT_NEEDED = 84
     NO_REASSIGNMENT_IN_PROGRESS = 85
+    GROUP_SUBSCRIBED_TO_TOPIC = 86
     INVALID_RECORD = 87
     RESOURCE_NOT_FOUND = 91
     UNKNOWN_TOPIC_ID = 100
@@ -114,10 +131,38 @@ _CONTROLLERS: Final = {
     ErrorCode.INELIGIBLE_REPLICA: KafkaError.INVALID_REPLICA_ASSIGNMENT,
 }
 
+_GROUPS: Final = {
+    GroupError.NONE: KafkaError.NONE,
+    GroupError.NOT_AVAILABLE: KafkaError.COORDINATOR_NOT_AVAILABLE,
+    GroupError.NOT_COORDINATOR: KafkaError.NOT_COORDINATOR,
+    GroupError.LOADING: KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    GroupError.INVALID_GROUP_ID: KafkaError.INVALID_GROUP_ID,
+    GroupError.UNKNOWN_MEMBER: KafkaError.UNKNOWN_MEMBER_ID,
+    GroupError.ILLEGAL_GENERATION: KafkaError.ILLEGAL_GENERATION,
+    GroupError.REBALANCING: KafkaError.REBALANCE_IN_PROGRESS,
+    GroupError.INCONSISTENT_PROTOCOL: KafkaError.INCONSISTENT_GROUP_PROTOCOL,
+    GroupError.INVALID_SESSION_TIMEOUT: KafkaError.INVALID_SESSION_TIMEOUT,
+    GroupError.MEMBER_ID_REQUIRED: KafkaError.MEMBER_ID_REQUIRED,
+    GroupError.FENCED_INSTANCE: KafkaError.FENCED_INSTANCE_ID,
+    GroupError.GROUP_FULL: KafkaError.GROUP_MAX_SIZE_REACHED,
+    GroupError.NOT_EMPTY: KafkaError.NON_EMPTY_GROUP,
+    GroupError.UNKNOWN_GROUP: KafkaError.GROUP_ID_NOT_FOUND,
+    GroupError.SUBSCRIBED: KafkaError.GROUP_SUBSCRIBED_TO_TOPIC,
+    GroupError.METADATA_TOO_LARGE: KafkaError.OFFSET_METADATA_TOO_LARGE,
+    GroupError.TOO_LARGE: KafkaError.INVALID_COMMIT_OFFSET_SIZE,
+    GroupError.UNKNOWN_TOPIC: KafkaError.UNKNOWN_TOPIC_OR_PARTITION,
+    GroupError.INVALID_REQUEST: KafkaError.INVALID_REQUEST,
+}
+
 
 def of_refusal(refusal: Refusal) -> KafkaError:
     """The error for a partition's refusal, in the newest version of each request."""
     return _REFUSALS[refusal]
+
+
+def of_group(error: GroupError) -> KafkaError:
+    """The error for a refusal of a group's coordinator."""
+    return _GROUPS[error]
 
 
 def of_controllers(code: int) -> KafkaError:

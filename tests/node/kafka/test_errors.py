@@ -2,7 +2,8 @@
 
 import pytest
 
-from tank_node.kafka.errors import KafkaError, of_controllers, of_fault, of_refusal
+from tank_node.coordinators.group_error import GroupError
+from tank_node.kafka.errors import KafkaError, of_controllers, of_fault, of_group, of_refusal
 from tank_node.partition.refusal import Refusal
 from tank_protos.error_codes import ErrorCode
 from tank_protos.kafka.errors import RecordsFault
@@ -36,3 +37,7 @@ def test_a_partition_that_cannot_be_read_has_an_error_that_javas_consumer_expect
 def test_every_refusal_and_every_fault_has_a_code() -> None:
     assert {of_refusal(refusal) for refusal in Refusal} >= {KafkaError.NONE}
     assert [of_fault(fault) for fault in RecordsFault] == [2, 10, 32, 76, 87]
+
+
+def test_every_refusal_of_a_coordinator_has_a_code_of_its_own() -> None:
+    assert len({of_group(error) for error in GroupError}) == len(GroupError)

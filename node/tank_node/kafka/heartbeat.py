@@ -1,0 +1,19 @@
+"""Heartbeat (12): a member of a classic group is alive."""
+
+from typing import TYPE_CHECKING
+
+from tank_node.coordinators.group_requests import MemberName
+from tank_node.coordinators.groups import groups_of
+from tank_node.kafka.errors import of_group, outcome_of
+from tank_protos.generated.kafka import HeartbeatRequest, HeartbeatResponse
+
+if TYPE_CHECKING:
+    from tank_node.kafka.session import KafkaCall
+
+
+def heartbeat(call: "KafkaCall", body: memoryview) -> None:
+    """Answers at once."""
+    request = HeartbeatRequest.decode(body, call.version)
+    member = MemberName(request.group_id, request.member_id, request.group_instance_id)
+    error = of_group(groups_of(call.session.broker).heartbeat(member, request.generation_id))
+    call.answer(HeartbeatResponse(error_code=error), outcome_of(error))

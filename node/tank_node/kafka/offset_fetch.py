@@ -1,0 +1,133 @@
+"""OffsetFetch (9): says how far groups have read."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from tank_node.coordinators.group_requests import CommittedOffset, TopicPartition
+from tank_node.coordinators.groups import groups_of
+from tank_node.kafka.errors import KafkaError, first_error, of_group, outcome_of
+from tank_node.limits import FETCHED_OFFSETS
+from tank_protos.generated.kafka import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+
+if TYPE_CHECKING:
+    from tank_node.kafka.session import KafkaCall
+
+_FIRST: Final = 0
+"""The version in which a partition without a committed offset has an error."""
+_ERROR_OF_ALL_SINCE: Final = 2
+"""The first version with an error for the whole request. In an older one an answer without partitions would
+say that nothing is committed, and the consumer would begin anew: there each partition has the error."""
+_SEVERAL_SINCE: Final = 8
+"""The first version that names several groups."""
+_NO_OFFSET: Final = CommittedOffset(-1)
+"""Stands for a partition for which nothing was committed, which is no error."""
+
+_Topics: TypeAlias = Sequence[OffsetFetchRequestTopic] | Sequence[OffsetFetchRequestTopics] | None
+"""The partitions that are asked for; None: all."""
+
+
+def offset_fetch(call: "KafkaCall", body: memoryview) -> None:
+    """Answers at once. An unknown topic has nothing committed, and neither has an unknown group. There are no
+    transactions, so every offset is stable."""
+    request = OffsetFetchRequest.decode(body, call.version)
+    lookup = FetchedOffsets(call)
+    if call.version >= _SEVERAL_SINCE:
+        by_name = {group.group_id: group for group in request.groups}
+        groups = [_group(lookup, group) for group in by_name.values()]
+        call.answer(OffsetFetchResponse(groups=groups), outcome_of(first_error(groups)))
+        return
+    code, committed = lookup.committed(request.group_id, request.topics)
+    if not code:
+        found = _named(request.topics, committed)
+        missing = KafkaError.UNKNOWN_TOPIC_OR_PARTITION if call.version == _FIRST else KafkaError.NONE
+    elif call.version >= _ERROR_OF_ALL_SINCE:
+        call.answer(OffsetFetchResponse(error_code=code), outcome_of(code))
+        return
+    else:
+        found = _named(request.topics, {})
+        missing = code
+    topics = [
+        OffsetFetchResponseTopic(name, [_partition(number, offset, missing) for number, offset in offsets])
+        for name, offsets in found
+    ]
+    outcome = outcome_of(code or next(filter(None, (first_error(topic.partitions) for topic in topics)), 0))
+    call.answer(OffsetFetchResponse(topics=topics), outcome)
+
+
+class FetchedOffsets:
+    """The offsets for one request. Groups that are asked for all that they have share a bound, as a request
+    needs few bytes for them."""
+
+    __slots__ = ("_groups", "_room")
+
+    def __init__(self, call: "KafkaCall") -> None:
+        self._groups = groups_of(call.session.broker)
+        self._room = FETCHED_OFFSETS
+
+    def committed(
+        self, group_id: str, topics: _Topics
+    ) -> tuple[KafkaError, Mapping[TopicPartition, CommittedOffset]]:
+        """A group's offsets in these topics, or in all (None); or why it has none here."""
+        error, committed = self._groups.committed(group_id, _wanted(topics))
+        if error or topics is not None:
+            return of_group(error), committed
+        if len(committed) > self._room:
+            return KafkaError.POLICY_VIOLATION, {}
+        self._room -= len(committed)
+        return KafkaError.NONE, committed
+
+
+def _partition(number: int, offset: CommittedOffset, missing: KafkaError) -> OffsetFetchResponsePartition:
+    error = missing if offset is _NO_OFFSET else KafkaError.NONE
+    return OffsetFetchResponsePartition(number, offset.offset, offset.leader_epoch, offset.metadata, error)
+
+
+def _group(lookup: FetchedOffsets, group: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
+    error, committed = lookup.committed(group.group_id, group.topics)
+    if error:
+        return OffsetFetchResponseGroup(group.group_id, error_code=error)
+    topics = [
+        OffsetFetchResponseTopics(
+            name,
+            [
+                OffsetFetchResponsePartitions(number, each.offset, each.leader_epoch, each.metadata)
+                for number, each in offsets
+            ],
+        )
+        for name, offsets in _named(group.topics, committed)
+    ]
+    return OffsetFetchResponseGroup(group.group_id, topics)
+
+
+def _wanted(topics: _Topics) -> list[TopicPartition] | None:
+    """The partitions of these topics; None: all."""
+    if topics is None:
+        return None
+    return [(topic.name, number) for topic in topics for number in topic.partition_indexes]
+
+
+def _named(
+    topics: _Topics, committed: Mapping[TopicPartition, CommittedOffset]
+) -> list[tuple[str, list[tuple[int, CommittedOffset]]]]:
+    """The offsets by topic, in the request's order; if it wants all, in the order of their names."""
+    if topics is not None:
+        return [
+            (topic.name, [(n, committed.get((topic.name, n), _NO_OFFSET)) for n in topic.partition_indexes])
+            for topic in topics
+        ]
+    found: defaultdict[str, list[tuple[int, CommittedOffset]]] = defaultdict(list)
+    for name, number in sorted(committed):
+        found[name].append((number, committed[name, number]))
+    return list(found.items())

@@ -1,0 +1,67 @@
+"""Groups at a real broker: their settings, and what is left of them when it is killed."""
+
+from pathlib import Path
+
+import pytest
+
+from tank_protos.generated.kafka import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetFetchRequest,
+    OffsetFetchRequestTopic,
+    OffsetFetchResponse,
+)
+from tests.support.clients.kafka_calls import create_topic
+from tests.support.clients.kafka_socket import KafkaSocket
+from tests.support.processes.broker_process import running_broker
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.integration
+
+BROKER = 4
+LOADING = 14
+
+
+def committed(client: KafkaSocket) -> tuple[int, list[int]]:
+    """The error, and the offsets of the group in the topic."""
+    request = OffsetFetchRequest("g", [OffsetFetchRequestTopic("orders", [0, 1])])
+    answer = client.ask(request, OffsetFetchResponse, 7)
+    return answer.error_code, [each.committed_offset for topic in answer.topics for each in topic.partitions]
+
+
+def test_a_broker_alone_has_no_initial_delay_and_takes_settings_of_groups(tmp_path: Path) -> None:
+    with (
+        running_broker(tmp_path, "--group-min-session-ms", "100") as broker,
+        KafkaSocket(broker.kafka_port) as client,
+    ):
+        names = ["group.initial.rebalance.delay.ms", "group.min.session.timeout.ms"]
+        request = DescribeConfigsRequest([DescribeConfigsResource(BROKER, "1", names)])
+        (result,) = client.ask(request, DescribeConfigsResponse, 4).results
+        assert {each.name: each.value for each in result.configs} == dict(
+            zip(names, ["0", "100"], strict=True)
+        )
+
+
+def test_what_was_committed_is_there_after_the_broker_was_killed(tmp_path: Path) -> None:
+    with running_broker(tmp_path) as broker:
+        with KafkaSocket(broker.kafka_port) as client:
+            create_topic(client, "orders", 2)
+            answer = client.ask(FindCoordinatorRequest("g"), FindCoordinatorResponse, 3)
+            assert (answer.error_code, answer.port) == (0, broker.kafka_port)
+            until(lambda: committed(client)[0] != LOADING, "the groups are not read")
+            partitions = [OffsetCommitRequestPartition(0, 7)]
+            commit = OffsetCommitRequest("g", topics=[OffsetCommitRequestTopic("orders", partitions)])
+            (topic,) = client.ask(commit, OffsetCommitResponse, 9).topics
+            assert topic.partitions[0].error_code == 0
+        broker.kill()
+        broker.start()
+        with KafkaSocket(broker.kafka_port) as client:
+            until(lambda: committed(client)[0] != LOADING, "the groups are not read")
+            assert committed(client) == (0, [7, -1])
