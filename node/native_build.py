@@ -27,7 +27,7 @@ ROOMS = ("node", "protos")
 
 MODULES = (
     *("clock", "frame_session", "metrics", "output", "session"),
-    *("broker.broker", "broker.deadlines", "broker.topic_waits"),
+    *("broker.broker", "broker.deadlines", "broker.topic_waits", "broker.unpacking"),
     *("coordinators.group_load", "coordinators.group_log", "coordinators.group_partition"),
     *("coordinators.group_records", "coordinators.group_timer", "coordinators.partition_watch"),
     *(

@@ -187,6 +187,11 @@ class Limits:
     """The most bytes of an answer that are converted from another batch format, but for its first batch:
     they lie in memory until the client has read them."""
 
+    tick_unpacked_bytes: int = 64 * MIB
+    """What requests of Kafka clients may unpack in one tick before the others wait for the next one: as much
+    as one request alone may, some 0.1 s. Without it a thousand clients with a few KiB each, that unpack to as
+    much, would hold the loop for minutes."""
+
     converted_kept_bytes: int = 4 * MIB
     """The converted batches that are kept for the next consumer of the same partition."""
 

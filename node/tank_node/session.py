@@ -85,6 +85,11 @@ class Session:
         """The length of the whole frame that begins with these bytes; 0 when they are too few to tell."""
         raise NotImplementedError
 
+    def may_take(self, head: memoryview) -> bool:
+        """Whether the large frame that begins with these 16 bytes, and has come as a whole, is taken now. If
+        not, the session is full, and calls `ready` when it is to be asked again."""
+        return True
+
     def take_frame(self, frame: memoryview) -> None:
         """Takes one whole frame that was too large for a single receive. Raises WireError when the connection
         must be closed."""

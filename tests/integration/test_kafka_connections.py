@@ -1,5 +1,6 @@
 """Connections of Kafka clients, on real sockets: how long silent ones live, and what large requests cost."""
 
+import random
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -13,6 +14,9 @@ from tank_node.kafka.session import KafkaCall, KafkaSession
 from tank_node.kafka.settling import KafkaPause
 from tank_node.limits import KIB, MIB, Limits
 from tank_protos.generated.kafka import ApiVersionsRequest, ApiVersionsResponse, ProduceResponse
+from tank_protos.kafka import record_batch
+from tank_protos.kafka.codecs import KafkaCodec
+from tank_protos.kafka.records import KafkaRecord
 from tank_protos.wire.tagged import UnknownTag
 from tests.support.clients.kafka_calls import PRODUCE_VERSION, base_offset, batch_of, produce_request
 from tests.support.clients.kafka_socket import KafkaSocket, frame
@@ -127,3 +131,24 @@ def test_a_client_whose_request_a_bug_keeps_waiting_is_disconnected(
     with KafkaSocket(quick.kafka_port) as other:
         assert is_served(other)
     until(lambda: not quick.on_loop(lambda: quick.metrics.connections), "a connection is still open")
+
+
+@pytest.mark.parametrize("size", [10, 300 * KIB])
+def test_requests_that_wait_for_another_tick_are_answered_in_order(tmp_path: Path, size: int) -> None:
+    with ServedNode(tmp_path / "data", Limits(tick_unpacked_bytes=1)) as node, ExitStack() as stack:
+        node.on_loop(lambda: node.controller.add("a", 1, flush="replicated"))  # it unpacks, and converts
+        clients = [stack.enter_context(KafkaSocket(node.kafka_port, 30)) for _ in range(20)]
+        record = KafkaRecord(None, random.Random(size).randbytes(size), 0, 0)
+        batch = record_batch.encode([record], base_timestamp_ms=1000, codec=KafkaCodec.GZIP)
+        for client in clients:
+            for number in range(3):
+                client.socket.sendall(frame(produce_request("a", batch), PRODUCE_VERSION, number))
+        offsets = []
+        for client in clients:
+            for number in range(3):
+                answered, response = client.receive_as(ProduceResponse, PRODUCE_VERSION)
+                assert answered == number
+                offsets.append(base_offset(response))
+        assert sorted(offsets) == list(range(60))
+        assert node.on_loop(lambda: node.metrics.held_bytes) == 0
+        assert not node.on_loop(lambda: len(node.broker.unpacking))

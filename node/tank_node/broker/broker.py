@@ -12,6 +12,7 @@ from tank_node.broker.deadlines import FAILED, Deadlines
 from tank_node.broker.forwarding import Forwarding
 from tank_node.broker.replica_removal import ReplicaRemoval
 from tank_node.broker.topic_waits import TopicWaits
+from tank_node.broker.unpacking import Unpacking
 from tank_node.clock import Clock
 from tank_node.cluster.link import ControllerLink, ReplicaEnd
 from tank_node.cluster.view import NO_LEADER, ChangeKind, PartitionView, TopicChange, TopicView
@@ -81,6 +82,7 @@ class Broker:
         self.tick: Tick[Partition] = Tick()
         self.deadlines = Deadlines(self.tick, metrics)
         self.topic_waits = TopicWaits(self.deadlines)
+        self.unpacking = Unpacking(self.deadlines, self.tick, limits.tick_unpacked_bytes)
         self.refusals = RefusalLog(metrics)
         """The log of refused input, of clients and peers, and of failed writes."""
         self.data_folder = data_folder
@@ -156,6 +158,7 @@ class Broker:
         tick.now_ms = self.clock.now_ms()
         tick.monotonic_us = self.clock.monotonic_us()
         tick.monotonic_ms = tick.monotonic_us // 1000
+        tick.unpacked_bytes = 0
 
     def end_tick(self) -> None:
         """Writes the tick's appends, moves high-water marks, wakes waiting requests, then answers

@@ -103,6 +103,7 @@ class FetchRead:
                 self.is_decided = True
         if self.found_bytes and min(self._left, self._budget, self._work) <= 0:
             self.is_decided = True
+        self._broker.tick.unpacked_bytes += MAX_UNPACKED_BYTES - self._work
 
     def release(self) -> None:
         """Forgets what was found: the request waits on."""

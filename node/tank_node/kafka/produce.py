@@ -55,6 +55,7 @@ def produce(call: "KafkaCall", body: memoryview) -> None:
                 _append(reply, token, call, request.acks, timeout_ms, topic, entry, room)
         if topic is not None and len(request.topic_data) == len(wanted.partition_data) == 1:
             learn(call, body, request, topic, timeout_ms)
+    session.broker.tick.unpacked_bytes += room.unpacked_bytes
     reply.close()
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from tank_node.broker.broker import Topic
 from tank_node.kafka.produce_answer import NO_APPEND_TIME, ProduceAnswer, log_start_offset
-from tank_node.kafka.produced_records import InTransaction, checked_batch
+from tank_node.kafka.produced_records import CheckedBatch, InTransaction, checked_batch
 from tank_node.kafka.request_room import RequestRoom
 from tank_node.kafka.session import SIZE_BYTES, KafkaCall, KafkaSession, LearnedRequests
 from tank_node.partition.partition import Partition
@@ -180,11 +180,8 @@ class ProduceForm:
         partition = self._partition
         if length != stop - at or not partition.takes(self._acked):
             return False
-        settings, tick = self._topic.view.settings, partition.tick
-        try:
-            given, room = frame[at:stop], RequestRoom()
-            batch = checked_batch(given, self._version, settings, tick.now_ms, session.metrics, room)
-        except (InvalidRecords, InTransaction):
+        batch = self._checked(session, frame[at:stop])
+        if batch is None:
             return False
         call = KafkaCall(
             session,
@@ -211,6 +208,16 @@ class ProduceForm:
             acked=self._acked,
         )
         return True
+
+    def _checked(self, session: KafkaSession, given: memoryview) -> CheckedBatch | None:
+        """The batch if the topic may store it; else None."""
+        settings, tick, room = self._topic.view.settings, self._partition.tick, RequestRoom()
+        try:
+            return checked_batch(given, self._version, settings, tick.now_ms, session.metrics, room)
+        except (InvalidRecords, InTransaction):
+            return None
+        finally:
+            tick.unpacked_bytes += room.unpacked_bytes
 
     def answer(self, call: KafkaCall, offset: int, append_ms: int) -> None:
         """Answers a request whose batch is stored at this offset."""

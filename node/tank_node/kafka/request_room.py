@@ -34,6 +34,11 @@ class RequestRoom:
         self._is_whole = self._is_alone = True
         """Whether no batch has taken any room; and whether none had when the present one began."""
 
+    @property
+    def unpacked_bytes(self) -> int:
+        """The bytes that the request has unpacked so far, also in vain."""
+        return MAX_UNPACKED_BYTES - self._bytes + MAX_SET_BYTES - self._set_bytes
+
     def begin(self) -> None:
         """Begins with the next batch."""
         self._is_alone = self._is_whole

@@ -26,6 +26,7 @@ from tank_protos.wire.errors import WireError
 from tank_protos.wire.message import Message
 
 _PRODUCE: Final = 0
+_FETCH: Final = 1
 API_VERSIONS: Final = 18
 SIZE_BYTES: Final = 4
 """The bytes of a frame's size, which stands before the frame and does not count itself."""
@@ -295,6 +296,11 @@ class KafkaSession(Session):
         self._check(size, key, version)
         self._frame(frame[SIZE_BYTES:])
 
+    def may_take(self, head: memoryview) -> bool:
+        may = self._has_turn(_read_head(head, 0)[1])
+        self._blocked = not may
+        return may
+
     def hold_back(self) -> None:
         self.most = 0
 
@@ -304,7 +310,21 @@ class KafkaSession(Session):
 
     def _may_begin(self, key: int) -> bool:
         line = self._line
-        return not line or (key == _PRODUCE and line[-1].api.key == _PRODUCE)
+        if line and not (key == _PRODUCE and line[-1].api.key == _PRODUCE):
+            return False
+        return self._has_turn(key)
+
+    def _has_turn(self, key: int) -> bool:
+        """Whether a request may begin in this tick. Those that may have to unpack batches wait for another
+        one when the room of this one is used up."""
+        if key > _FETCH:
+            return True
+        return self.broker.unpacking.may_begin(self, self._take_turn)
+
+    def _take_turn(self) -> None:
+        """Asks the server to look at the frame that waits."""
+        self._blocked = False
+        self.ready()
 
     def _check(self, size: int, key: int, version: int) -> None:
         """Raises WireError for a frame of the wrong size, or of a request that the broker doesn't serve."""
@@ -433,6 +453,7 @@ class KafkaSession(Session):
     def close(self) -> None:
         """Ends all requests. Appended records stay; their answers are dropped."""
         super().close()
+        self.broker.unpacking.leave(self)
         line, self._line = self._line, deque()
         for call in line:
             _release(call.out)

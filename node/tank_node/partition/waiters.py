@@ -94,7 +94,10 @@ class Tick(Generic[P]):
     """The state of a tick that all partitions of a node share: its time, the partitions to write, and what is
     done before and after that."""
 
-    __slots__ = ("dropped_us", "early", "late", "monotonic_ms", "monotonic_us", "now_ms", "touched")
+    __slots__ = (
+        "dropped_us", "early", "late", "monotonic_ms", "monotonic_us", "now_ms", "touched",
+        "unpacked_bytes",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.now_ms = 0
@@ -110,6 +113,8 @@ class Tick(Generic[P]):
         """Partitions to write at the tick's end."""
         self.late: list[LateAnswer] = []
         """Answers to make after that."""
+        self.unpacked_bytes = 0
+        """The bytes that requests of this tick have unpacked, or made by converting batches."""
 
 
 Staged: TypeAlias = tuple[int, int, Completion, int, int, int, int]

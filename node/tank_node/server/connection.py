@@ -61,7 +61,7 @@ class Connection:
         self.pending = b""
         """Received bytes behind the last frame that the session took."""
         self.frames_wait = False
-        """Whether `pending` may hold whole frames, which a full session left there."""
+        """Whether `pending` may hold whole frames, or `large` is one, which a full session left there."""
         self.large: mmap | None = None
         """Buffer of a partly received frame that is larger than one receive. Pages become real memory only as
         bytes arrive."""

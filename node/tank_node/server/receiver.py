@@ -15,6 +15,8 @@ from tank_protos.wire.errors import WireError
 
 logger = logging.getLogger(__name__)
 
+_HEAD_BYTES: Final = 16
+"""The bytes at a large frame's start by which its session decides when to take it."""
 _DISCARDED_RECEIVES: Final = 16
 """The most receives of `discard`: it doesn't wait for a client that goes on sending."""
 
@@ -149,6 +151,10 @@ class Receiver:
         pending = connection.pending
         if not connection.frames_wait or connection.starved or connection.session.is_full:
             return
+        if connection.large is not None:
+            connection.read_again(self._broker.tick.monotonic_ms)
+            self._take_large(connection, connection.large)
+            return
         if self.used > connection.last_start:
             self._broker.end_tick()
             self.used = 0
@@ -230,7 +236,15 @@ class Receiver:
         self._metrics.received_bytes += count
         connection.progress_ms = self._broker.tick.monotonic_ms
         connection.large_filled += count
-        if connection.large_filled < connection.large_bytes:
+        if connection.large_filled == connection.large_bytes:
+            self._take_large(connection, large)
+
+    def _take_large(self, connection: Connection, large: mmap) -> None:
+        """Gives a session a large frame that has come as a whole, or keeps it until the session takes it."""
+        with memoryview(large) as view, view[:_HEAD_BYTES] as head:
+            connection.frames_wait = not connection.session.may_take(head)
+        if connection.frames_wait:
+            self._connections.watch(connection)
             return
         total = connection.large_bytes
         self._memory.end_large(connection)

@@ -202,7 +202,7 @@ class Server:
             for connection in dirty:
                 if connection.unsent or connection.closed:
                     continue
-                if connection.pending:
+                if connection.pending or connection.large is not None:
                     self._receiver.resume(connection)
                 if connection.ended or not connection.events:
                     self.connections.settle_down(connection)
@@ -294,7 +294,7 @@ class Server:
             connection.read_again(self._broker.tick.monotonic_ms)
             self.connections.memory.hold(connection)
             self.connections.watch(connection)
-            if connection.pending or connection.ended:
+            if connection.pending or connection.large is not None or connection.ended:
                 self._dirty.append(connection)  # resumes waiting frames, or closes a connection that is done
 
     def _not_sent(self, connection: Connection, error: Exception) -> None:
