@@ -3,9 +3,10 @@
 Every producer writes with every codec, and every consumer reads everything, our own client among them: once
 to a topic of Kafka's record batches and once to a topic of TANK's bundles. The records must be those that
 were sent, byte for byte, in their order, at the offsets that the producer was told. kcat, where it is
-installed, lists the topics and their offsets. The probes beside the repository walk through all that a client
-can do, a program makes the calls of a user interface, and Spark's own Kafka source and sink stand beside
-ours. What needs groups or transactions is listed as not yet there. Exit code 1 when another step failed.
+installed, lists the topics and their offsets. Members of groups share a topic, of each library and of all
+together. The probes beside the repository walk through all that a client can do, a program makes the calls of
+a user interface, and Spark's own Kafka source and sink stand beside ours. What needs transactions, or groups
+whose broker assigns the partitions, is listed as not yet there. Exit code 1 when another step failed.
 """
 
 import argparse

@@ -7,19 +7,28 @@ from pathlib import Path
 from typing import Final
 
 from tank_client.sync import Client
+from tests.kafka_clients import groups
 from tests.support.processes.broker_process import BrokerProcess
 from tests.support.processes.cluster import running_cluster
 from tests.support.waiting import until
 
 TOPIC: Final = "matrix"
 BUNDLES_TOPIC: Final = f"{TOPIC}-bundles"
+GROUP_TOPIC: Final = f"{TOPIC}-groups"
 KCAT_TOPIC: Final = f"{TOPIC}-kcat"
 SPARK_TOPIC, SPARK_COPY = f"{TOPIC}-spark", f"{TOPIC}-spark-copy"
 PROBE_TOPIC: Final = "v0"
 """Of the probe that speaks to one broker alone, and takes a second topic with a `b` behind the name."""
 TRIES: Final = 12
 """The most topics that are made until one has the leader that it has to have: three brokers take turns."""
-PARTITIONS: Final = {TOPIC: 1, BUNDLES_TOPIC: 1, KCAT_TOPIC: 1, SPARK_TOPIC: 2, SPARK_COPY: 2}
+PARTITIONS: Final = {
+    TOPIC: 1,
+    BUNDLES_TOPIC: 1,
+    GROUP_TOPIC: groups.PARTITIONS,
+    KCAT_TOPIC: 1,
+    SPARK_TOPIC: 2,
+    SPARK_COPY: 2,
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,11 @@ class StockLibrary:
     """Whether its producer takes headers without a value."""
     speaks_tank: bool = False
     """Whether it connects to the brokers' addresses of TANK's protocol."""
+    assigns_by_range: bool = True
+    """Whether its members of groups agree with those of other libraries on who reads what. kafkajs has a way
+    of its own alone."""
+    has_static_members: bool = True
+    """Whether a member can keep its place when its process starts again."""
 
 
 def _tool(name: str) -> str:
@@ -223,10 +228,12 @@ LIBRARIES: Final = (
         "kafkajs",
         "2.2.4",
         ("none", "gzip"),
-        "its consumers need groups",
+        "its consumers are members of groups",
         _install_kafkajs,
         lambda folder: ["node", str(folder / "node/kafkajs_program.js")],
         null_headers=False,
+        assigns_by_range=False,
+        has_static_members=False,
     ),
     StockLibrary(
         "tank-client",

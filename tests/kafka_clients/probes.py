@@ -1,6 +1,6 @@
 """The probes beside the repository, in `../shared/probes`, where there are any: each walks through all that a
-stock client can do, and prints a line for each step. Every step must go well but those that need groups or
-transactions, which are named here."""
+stock client can do, and prints a line for each step. Every step must go well but those that need
+transactions, or groups whose broker assigns the partitions, which are named here."""
 
 import re
 import shutil
@@ -46,7 +46,7 @@ class Probe:
     title: str
     """How the page on compatibility calls it."""
     not_yet: frozenset[str] = frozenset()
-    """Steps that need groups or transactions."""
+    """Steps that need transactions, or groups whose broker assigns the partitions."""
     never: frozenset[str] = frozenset()
     """Steps that end in the library itself, whatever a broker answers."""
 
@@ -109,10 +109,7 @@ ALL: Final = (
         29,
         _uncut,
         "confluent-kafka: producers, all of `AdminClient`",
-        frozenset(
-            {"txn", "group_classic", "group_consumer848", "list_consumer_groups", "describe_consumer_groups"}
-            | {"list_cg_offsets", "alter_cg_offsets", "delete_cgs"}
-        ),
+        frozenset({"txn", "group_consumer848"}),
         # confluent-kafka 2.16.1 on Python 3.11: "more argument specifiers than keyword list entries".
         frozenset({"elect_leaders"}),
     ),
@@ -122,10 +119,7 @@ ALL: Final = (
         20,
         _uncut,
         "kafka-python: producers, consumer, all of `KafkaAdminClient`",
-        frozenset(
-            {"txn", "group", "admin.list_groups", "admin.describe_groups", "admin.group_offsets"}
-            | {"admin.delete_groups"}
-        ),
+        frozenset({"txn"}),
     ),
     Probe(
         "aio.py",
@@ -133,10 +127,7 @@ ALL: Final = (
         19,
         _uncut,
         "aiokafka: producers, all of `AIOKafkaAdminClient`",
-        frozenset(
-            {"txn", "group", "group_rc", "admin.list_groups", "admin.describe_groups", "admin.offsets"}
-            | {"admin.delete_groups"}
-        ),
+        frozenset({"txn"}),
     ),
     Probe(
         "kjs.js",
@@ -144,8 +135,7 @@ ALL: Final = (
         23,
         _in_node,
         "kafkajs: producers, all of `admin()`",
-        frozenset({"txn", "group", "listGroups", "describeGroups", "fetchOffsets", "setOffsets"})
-        | {"deleteGroups"},
+        frozenset({"txn"}),
     ),
 )
 """All probes."""

@@ -9,9 +9,10 @@ from enum import Enum
 from pathlib import Path
 from typing import Final
 
-from tests.kafka_clients import probes, spark
+from tests.kafka_clients import groups, probes, spark
 from tests.kafka_clients.brokers import (
     BUNDLES_TOPIC,
+    GROUP_TOPIC,
     KCAT_TOPIC,
     SPARK_COPY,
     SPARK_TOPIC,
@@ -30,11 +31,12 @@ from tests.kafka_clients.matrix import (
 )
 
 KCAT: Final = "kcat"
-KCAT_STEPS: Final = 5
+KCAT_STEPS: Final = 6
+GROUPS: Final = "groups"
 SPARK: Final = "Spark"
 ADMIN_CALLS: Final = "AdminCalls"
 ADMIN_STEPS: Final = 23
-ADMIN_NOT_YET: Final = frozenset({"listConsumerGroups", "listTransactions"})
+ADMIN_NOT_YET: Final = frozenset({"listTransactions"})
 
 
 class Outcome(Enum):
@@ -43,7 +45,7 @@ class Outcome(Enum):
     OK = "ok"
     FAILED = "FAILED"
     NOT_YET = "not yet"
-    """It needs groups or transactions."""
+    """It needs transactions, or groups whose broker assigns the partitions."""
     LEFT_OUT = "left out"
     """The library itself can't."""
 
@@ -88,6 +90,7 @@ class Run:
         if self._libraries:
             self._matrix(TOPIC)
             self._matrix(BUNDLES_TOPIC)
+            self._groups()
             if has_kcat():
                 self._kcat_steps()
             self._all_probes()
@@ -146,6 +149,17 @@ class Run:
         sent += wanted
         return ""
 
+    def _groups(self) -> None:
+        """Members of groups: of each library, and of all in one."""
+        tests = groups.GroupTests(self._folder, self._servers.kafka, self._servers.tank, GROUP_TOPIC)
+        for library in groups.able(self._libraries):
+            for name, work in tests.of_one_library(library):
+                self._step(GROUPS, f"{library.name} {name}", work)
+        agreed = groups.agreeing(self._libraries)
+        if agreed:
+            names = ", ".join(library.name for library in agreed)
+            self._step(GROUPS, f"one of {names}", lambda: tests.of_all_libraries(agreed))
+
     def _kcat_steps(self) -> None:
         """Lists topics, looks up offsets, writes and reads with kcat."""
         kafka, end = self._servers.kafka, len(self._sent[TOPIC])
@@ -155,6 +169,7 @@ class Run:
             (f"-Q -t {TOPIC}:0:-1", [f"offset {end}"], ""),
             (f"-P -t {KCAT_TOPIC} -p 0", [], "one\ntwo\n"),
             (f"-C -t {KCAT_TOPIC} -p 0 -e -q", ["one\ntwo"], ""),
+            (f"-X auto.offset.reset=earliest -c 2 -q -G kcat {KCAT_TOPIC}", ["one\ntwo"], ""),
         ):
             self._step(
                 KCAT,
@@ -241,6 +256,7 @@ def planned(libraries: list[StockLibrary], *, with_spark: bool) -> int:
     if libraries:
         count += 2 * len(list(producers(libraries)))
         count += 2 * sum(not library.no_consumer for library in libraries)
+        count += groups.planned(libraries)
         count += KCAT_STEPS if has_kcat() else 0
         count += sum(probe.steps for probe in probes.chosen(libraries))
         count += ADMIN_STEPS if has_java(libraries) else 0

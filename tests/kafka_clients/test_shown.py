@@ -56,7 +56,7 @@ def test_a_codec_that_failed_anywhere_is_not_in_the_row_and_a_consumer_that_fail
     assert row[1:5] == ("none, snappy, lz4, zstd; idempotent", "no", "2 of 2", "0 of 2")
 
 
-def test_steps_that_need_groups_are_named_and_not_counted() -> None:
+def test_steps_that_are_not_possible_yet_are_named_and_not_counted() -> None:
     steps = [step("v0probe.py"), step("v0probe.py", "txn", Outcome.NOT_YET)]
     (row,) = rows({1: steps, 3: steps}, DAY)[PROGRAMS].values()
     assert row == ("1 of 1", "1 of 1", "`txn`", "6 Nov 2026")
@@ -96,4 +96,4 @@ def test_the_summary_counts_each_program_and_repeats_what_failed(capsys: pytest.
     told = summary({1: steps, 3: steps[:1]}, 0.0)
     assert "kcat         1 of 2        1 of 1\n" in told
     assert "FAILED, 1 brokers: kcat: -P: it is broken\n" in told
-    assert "2 steps went well, 1 failed, 1 need groups or transactions" in told
+    assert "2 steps went well, 1 failed, 1 are not possible yet" in told

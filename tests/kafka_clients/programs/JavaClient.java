@@ -7,12 +7,16 @@ import java.util.List;
 import java.util.Properties;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import org.apache.kafka.clients.consumer.CommitFailedException;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.RebalanceInProgressException;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
@@ -96,10 +100,55 @@ public class JavaClient {
         }
     }
 
+    static void share(String servers, String topic, String group, String instance) throws Exception {
+        Properties settings = new Properties();
+        settings.put("bootstrap.servers", servers);
+        settings.put("group.id", group);
+        settings.put("enable.auto.commit", "false");
+        settings.put("auto.offset.reset", "earliest");
+        settings.put("partition.assignment.strategy", "org.apache.kafka.clients.consumer.RangeAssignor");
+        settings.put("session.timeout.ms", instance.isEmpty() ? "10000" : "30000");
+        settings.put("heartbeat.interval.ms", "500");
+        if (!instance.isEmpty()) settings.put("group.instance.id", instance);
+        AtomicBoolean stopped = new AtomicBoolean();
+        Thread listener = new Thread(() -> {
+            try {
+                while (System.in.read() >= 0) { }
+            } catch (java.io.IOException error) {
+                // The end of the input, too.
+            }
+            stopped.set(true);
+        });
+        listener.setDaemon(true);
+        listener.start();
+        try (KafkaConsumer<byte[], byte[]> consumer =
+                new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
+            consumer.subscribe(List.of(topic));
+            List<Integer> assigned = List.of();
+            while (!stopped.get()) {
+                ConsumerRecords<byte[], byte[]> records = consumer.poll(Duration.ofMillis(100));
+                List<Integer> now =
+                        consumer.assignment().stream().map(TopicPartition::partition).sorted().toList();
+                if (!now.equals(assigned)) {
+                    assigned = now;
+                    System.out.println("[\"assigned\"," + assigned + "]");
+                }
+                for (ConsumerRecord<byte[], byte[]> record : records)
+                    System.out.println("[\"record\"," + record.partition() + "," + record.offset() + "]");
+                try {
+                    if (!records.isEmpty()) consumer.commitSync();
+                } catch (CommitFailedException | RebalanceInProgressException error) {
+                    // The group gathers its members.
+                }
+            }
+        }
+    }
+
     public static void main(String[] arguments) throws Exception {
         if (arguments[0].equals("produce"))
             produce(arguments[1], arguments[2], arguments[3], Integer.parseInt(arguments[4]), arguments[5],
                     arguments[6]);
+        else if (arguments[0].equals("share")) share(arguments[1], arguments[2], arguments[3], arguments[4]);
         else consume(arguments[1], arguments[2], Integer.parseInt(arguments[3]));
     }
 }

@@ -3,8 +3,11 @@
 import asyncio
 import json
 import sys
+from contextlib import suppress
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.coordinator.assignors.range import RangePartitionAssignor
+from aiokafka.errors import CommitFailedError, IllegalStateError
 
 from tests.kafka_clients.programs.records import printed, record
 
@@ -48,7 +51,39 @@ async def consume(servers: str, topic: str, count: int) -> None:
         await consumer.stop()
 
 
-if sys.argv[1] == "produce":
+async def share(servers: str, topic: str, group: str, instance: str) -> None:
+    consumer = AIOKafkaConsumer(
+        topic,
+        bootstrap_servers=servers,
+        group_id=group,
+        group_instance_id=instance or None,
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        partition_assignment_strategy=[RangePartitionAssignor],
+        session_timeout_ms=30_000 if instance else 10_000,
+        heartbeat_interval_ms=500,
+    )
+    await consumer.start()
+    stopped = asyncio.ensure_future(asyncio.to_thread(sys.stdin.read))
+    assigned: list[int] = []
+    while not stopped.done():
+        records = await consumer.getmany(timeout_ms=100)
+        now = sorted(each.partition for each in consumer.assignment())
+        if now != assigned:
+            assigned = now
+            print(json.dumps(["assigned", assigned]), flush=True)
+        for found in records.values():
+            for each in found:
+                print(json.dumps(["record", each.partition, each.offset]), flush=True)
+        if records:
+            with suppress(CommitFailedError, IllegalStateError):  # while the group gathers its members
+                await consumer.commit()
+    await consumer.stop()
+
+
+if sys.argv[1] == "share":
+    asyncio.run(share(*sys.argv[2:6]))
+elif sys.argv[1] == "produce":
     _, _, servers, topic, codec, count, name, kind = sys.argv
     asyncio.run(produce(servers, topic, codec, int(count), name, kind))
 else:

@@ -3,10 +3,12 @@
 import json
 import sys
 import time
+from contextlib import suppress
 from functools import partial
 
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
+from tests.kafka_clients.programs.input_end import end_of_input
 from tests.kafka_clients.programs.records import printed, record
 
 
@@ -75,7 +77,38 @@ def steady(servers: str, topic: str, seconds: float) -> None:
     producer.flush(25)
 
 
-if sys.argv[1] == "steady":
+def share(servers: str, topic: str, group: str, instance: str) -> None:
+    settings: dict[str, str | bool | int] = {
+        "bootstrap.servers": servers,
+        "group.id": group,
+        "enable.auto.commit": False,
+        "auto.offset.reset": "earliest",
+        "partition.assignment.strategy": "range",
+        "session.timeout.ms": 30_000 if instance else 10_000,
+        "heartbeat.interval.ms": 500,
+    }
+    if instance:
+        settings["group.instance.id"] = instance
+    consumer = Consumer(settings)
+    consumer.subscribe([topic])
+    stopped = end_of_input()
+    assigned: list[int] = []
+    while not stopped.is_set():
+        message = consumer.poll(0.1)
+        now = sorted(each.partition for each in consumer.assignment())
+        if now != assigned:
+            assigned = now
+            print(json.dumps(["assigned", assigned]), flush=True)
+        if message is not None and not message.error():
+            print(json.dumps(["record", message.partition(), message.offset()]), flush=True)
+            with suppress(KafkaException):  # while the group gathers its members
+                consumer.commit(message, asynchronous=False)
+    consumer.close()
+
+
+if sys.argv[1] == "share":
+    share(*sys.argv[2:6])
+elif sys.argv[1] == "steady":
     steady(sys.argv[2], sys.argv[3], float(sys.argv[4]))
 elif sys.argv[1] == "produce":
     produce(sys.argv[2], sys.argv[3], sys.argv[4], int(sys.argv[5]), sys.argv[6], sys.argv[7])

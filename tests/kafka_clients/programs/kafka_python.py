@@ -2,12 +2,17 @@
 
 import json
 import sys
+from contextlib import suppress
+
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.errors import CommitFailedError, RebalanceInProgressError
 
 from kafka import (  # type: ignore[attr-defined]  # tests/node/kafka has the name here
     KafkaConsumer,
     KafkaProducer,
     TopicPartition,
 )
+from tests.kafka_clients.programs.input_end import end_of_input
 from tests.kafka_clients.programs.records import printed, record
 
 
@@ -45,7 +50,38 @@ def consume(servers: str, topic: str, count: int) -> None:
         sys.exit(f"no more records after {taken}")
 
 
-if sys.argv[1] == "produce":
+def share(servers: str, topic: str, group: str, instance: str) -> None:
+    consumer = KafkaConsumer(
+        topic,
+        bootstrap_servers=servers.split(","),
+        group_id=group,
+        group_instance_id=instance or None,
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        partition_assignment_strategy=[RangePartitionAssignor],
+        session_timeout_ms=30_000 if instance else 10_000,
+        heartbeat_interval_ms=500,
+    )
+    stopped = end_of_input()
+    assigned: list[int] = []
+    while not stopped.is_set():
+        records = consumer.poll(100)
+        now = sorted(each.partition for each in consumer.assignment())
+        if now != assigned:
+            assigned = now
+            print(json.dumps(["assigned", assigned]), flush=True)
+        for found in records.values():
+            for each in found:
+                print(json.dumps(["record", each.partition, each.offset]), flush=True)
+        if records:
+            with suppress(CommitFailedError, RebalanceInProgressError):
+                consumer.commit()
+    consumer.close()
+
+
+if sys.argv[1] == "share":
+    share(*sys.argv[2:6])
+elif sys.argv[1] == "produce":
     produce(sys.argv[2], sys.argv[3], sys.argv[4], int(sys.argv[5]), sys.argv[6], sys.argv[7])
 else:
     consume(sys.argv[2], sys.argv[3], int(sys.argv[4]))

@@ -1,4 +1,4 @@
-// kafkajs: a producer alone, for its consumers need groups.
+// kafkajs: its consumers are members of groups, and no others.
 const { Kafka, CompressionTypes, logLevel } = require('kafkajs')
 
 // Record `number` of a producer: README.md says the rule.
@@ -34,12 +34,31 @@ async function produce (servers, topic, codec, count, name, kind) {
   console.log(JSON.stringify(messages.map((_, number) => first + number)))
 }
 
+async function share (servers, topic, group) {
+  const kafka = new Kafka({ brokers: servers.split(','), logLevel: logLevel.ERROR })
+  const consumer = kafka.consumer({ groupId: group, sessionTimeout: 10000, heartbeatInterval: 500 })
+  const say = (...event) => console.log(JSON.stringify(event))
+  consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => say('assigned', payload.memberAssignment[topic] || []))
+  await consumer.connect()
+  await consumer.subscribe({ topic, fromBeginning: true })
+  await consumer.run({
+    autoCommitThreshold: 1,
+    eachMessage: async ({ partition, message }) => say('record', partition, Number(message.offset))
+  })
+  await new Promise(resolve => process.stdin.on('end', resolve).resume())
+  await consumer.disconnect()
+}
+
 const [command, servers, topic, codec, count, name, kind] = process.argv.slice(2)
-if (command !== 'produce') {
+const commands = {
+  produce: () => produce(servers, topic, codec, Number(count), name, kind),
+  share: () => share(servers, topic, codec)
+}
+if (!(command in commands)) {
   console.error('kafkajs has no consumer without a group')
   process.exit(1)
 }
-produce(servers, topic, codec, Number(count), name, kind).then(
+commands[command]().then(
   () => process.exit(0),
   error => { console.error(error.message); process.exit(1) }
 )

@@ -6,7 +6,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
+	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -155,11 +157,52 @@ func consume(ctx context.Context, servers, topic string, count int) {
 	}
 }
 
+func share(servers, topic, group, instance string) {
+	out := json.NewEncoder(os.Stdout)
+	options := []kgo.Opt{
+		kgo.SeedBrokers(strings.Split(servers, ",")...),
+		kgo.ConsumerGroup(group),
+		kgo.ConsumeTopics(topic),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.DisableAutoCommit(),
+		kgo.Balancers(kgo.RangeBalancer()),
+		kgo.HeartbeatInterval(500 * time.Millisecond),
+		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, assigned map[string][]int32) {
+			numbers := append([]int32{}, assigned[topic]...)
+			sort.Slice(numbers, func(a, b int) bool { return numbers[a] < numbers[b] })
+			out.Encode([]any{"assigned", numbers})
+		}),
+	}
+	if instance != "" {
+		options = append(options, kgo.InstanceID(instance), kgo.SessionTimeout(30*time.Second))
+	} else {
+		options = append(options, kgo.SessionTimeout(10*time.Second))
+	}
+	client, err := kgo.NewClient(options...)
+	if err != nil {
+		fail(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		io.Copy(io.Discard, os.Stdin)
+		cancel()
+	}()
+	for ctx.Err() == nil {
+		client.PollFetches(ctx).EachRecord(func(record *kgo.Record) {
+			out.Encode([]any{"record", record.Partition, record.Offset})
+		})
+		client.CommitUncommittedOffsets(context.Background()) // fails while the group gathers its members
+	}
+	client.Close()
+}
+
 func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	arguments := os.Args
-	if arguments[1] == "steady" {
+	if arguments[1] == "share" {
+		share(arguments[2], arguments[3], arguments[4], arguments[5])
+	} else if arguments[1] == "steady" {
 		seconds, _ := strconv.ParseFloat(arguments[4], 64)
 		metadataMinAge := ""
 		if len(arguments) > 5 {
