@@ -263,6 +263,11 @@ class Limits:
     """How long a request for a group's coordinator waits for the internal topic and its leader, when it is
     first used. Clients ask again."""
 
+    lost_leader_wait_ms: int = 500
+    """How long, after the connections with a broker have broken, an answer to Kafka's Metadata that would
+    name it as a leader waits for another leader. Controllers that run name one after some 250 ms. A client
+    that is told of a dead leader may believe it for seconds; but the connection's next requests wait, too."""
+
     ack_timeout_ms: int = 8_000
     """How long a produce request waits for replicas when it has no timeout of its own, as in TANK."""
 

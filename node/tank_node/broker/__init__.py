@@ -2,7 +2,8 @@
 
 - `broker`: topics, partitions, the tick
 - `deadlines`: deadlines of requests that wait for a high-water mark
-- `topic_waits`: requests that wait until topics are created or deleted
+- `topic_waits`: requests that wait until topics are created or deleted, or have other leaders
+- `lost_brokers`: brokers whose connections have just broken
 - `unpacking`: how much the requests of one tick may unpack together, and those that wait for another tick
 - `maintenance`, `scrubber`: retention, compaction, fsyncs and checks of stored batches, at intervals
 - `replica_removal`: deleting replicas that moved to other brokers

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from tank_node.broker.deadlines import FAILED, Deadlines
 from tank_node.broker.forwarding import Forwarding
+from tank_node.broker.lost_brokers import LostBrokers
 from tank_node.broker.replica_removal import ReplicaRemoval
 from tank_node.broker.topic_waits import TopicWaits
 from tank_node.broker.unpacking import Unpacking
@@ -82,6 +83,7 @@ class Broker:
         self.tick: Tick[Partition] = Tick()
         self.deadlines = Deadlines(self.tick, metrics)
         self.topic_waits = TopicWaits(self.deadlines)
+        self.lost_brokers = LostBrokers(self.tick, self.topic_waits, limits)
         self.unpacking = Unpacking(self.deadlines, self.tick, limits.tick_unpacked_bytes)
         self.refusals = RefusalLog(metrics)
         """The log of refused input, of clients and peers, and of failed writes."""

@@ -91,6 +91,11 @@ class TopicWaits:
                 self.end(wait)
                 self._deadlines.fail(wait)
 
+    def look_again(self) -> None:
+        """Looks at all topics that requests wait for, after a change of something beside the topics."""
+        for name in list(self._by_name):
+            self.changed(name)
+
     def forget_name(self, wait: TopicWait, name: str) -> None:
         """Ends a request's wait for one topic."""
         waits = self._by_name.get(name)

@@ -12,7 +12,7 @@
 - `leaders`: who leads a partition, and where a client reaches a broker; `listed_brokers`: all brokers, as a
   client gets them
 - `led`: the partition that a request names; `settling`: waiting until its leader knows its end, and
-  pauses of long requests
+  pauses of long requests; `lost_leaders`: waiting while a leader has just died
 - `shared_state`: what all sessions of a broker share
 - `api_versions`: the requests that this broker answers, in which versions
 - `produce`: batches are appended; `produce_forms`: by requests of a learned form; `produce_answer`: their

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from tank_node.cluster.view import ClusterView, TopicView
-from tank_node.kafka import authorized_operations, auto_creation, topic_names
+from tank_node.kafka import authorized_operations, auto_creation, lost_leaders, topic_names
 from tank_node.kafka.errors import KafkaError
 from tank_node.kafka.leaders import NO_BROKER
 from tank_node.kafka.listed_brokers import ListedBroker, controller_of, listed_brokers
@@ -48,17 +48,22 @@ _NO_LEADER: Final = int(KafkaError.LEADER_NOT_AVAILABLE)
 def metadata(call: "KafkaCall", body: memoryview) -> None:
     """Answers with all brokers, and with the topics that are asked for."""
     session = call.session
-    broker = session.broker
     body = _with_short_null(body, call.version)
     asked = MetadataAsked(call.version, session.is_outside, bytes(body))
-    kept = shared_by(broker).metadata_answers.find(broker.link.view.index, asked)
-    if kept is not None:
-        call.answer_pieces([b"", kept])
+    if not session.broker.lost_brokers and _send_kept(call, asked):
         return
-    request = MetadataRequest.decode(body, call.version)
-    answer = MetadataAnswer(call, request, asked)
-    names = answer.missing_names() if request.allow_auto_topic_creation else []
-    auto_creation.create(call, names, answer.send)
+    answer = MetadataAnswer(call, MetadataRequest.decode(body, call.version), asked)
+    lost_leaders.when_led(call, answer.topic_names, answer.begin)
+
+
+def _send_kept(call: "KafkaCall", asked: MetadataAsked) -> bool:
+    """Sends the answer that was kept for clients that ask alike. False: none was."""
+    broker = call.session.broker
+    kept = shared_by(broker).metadata_answers.find(broker.link.view.index, asked)
+    if kept is None:
+        return False
+    call.answer_pieces([b"", kept])
+    return True
 
 
 def _with_short_null(body: memoryview, version: int) -> memoryview:
@@ -91,6 +96,27 @@ class MetadataAnswer:
         """What the client may do with each topic."""
         self._index = 0
         """The view's index when the answer was begun."""
+
+    def begin(self) -> None:
+        """Sends the answer: the one that was kept while this request waited, or one of its own, when the
+        topics are there that it creates."""
+        if _send_kept(self._call, self._asked):
+            return
+        names = self.missing_names() if self._request.allow_auto_topic_creation else []
+        auto_creation.create(self._call, names, self.send)
+
+    def topic_names(self) -> Iterator[str]:
+        """The names of the topics that the answer will tell of, as far as they are there."""
+        view = self._call.session.broker.link.view
+        asked = self._request.topics
+        if asked is None or (self._call.version == _FIRST and not asked):
+            yield from [topic.name for topic in view.topics()]
+            return
+        for each in asked:
+            topic = topic_by_uuid(view, each.topic_id) if each.topic_id != NO_TOPIC else None
+            name = each.name if topic is None else topic.name
+            if name is not None:
+                yield name
 
     def missing_names(self) -> list[str]:
         """The names that are asked for and that no topic has."""

@@ -105,6 +105,7 @@ class FollowerSession(FrameSession):
         super().__init__()
         self.broker = broker
         self.line = PeerLine(opening.replica_id, opening.broker_epoch, purpose, self._tell, self._hang_up)
+        broker.lost_brokers.opened(opening.replica_id)
         broker.followers.opened(self.line)
         self.send(frame_of(_answer_to(broker, opening)))
 
@@ -167,3 +168,4 @@ class FollowerSession(FrameSession):
             return
         super().close()
         self.broker.followers.closed(self.line)
+        self.broker.lost_brokers.ended(self.line.broker_id)

@@ -189,6 +189,7 @@ class Replicator(Pushers):
 
     def _opened(self, session: PushSession) -> None:
         """Puts the follower's partitions on a connection that has opened."""
+        self._broker.lost_brokers.opened(session.identity.peer)
         follower = self._followers.get(session.identity.peer)
         if follower is None:
             return
@@ -209,6 +210,8 @@ class Replicator(Pushers):
         so does the one for catching up; when only the latter ends, its partitions begin again on the live
         one."""
         self._connections.ended(session)
+        if session.was_open:
+            self._broker.lost_brokers.ended(session.identity.peer)
         for place in list(session.line.places.values()):
             _leadership(place).leave(session.identity.peer)
         session.line.close()

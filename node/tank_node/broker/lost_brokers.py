@@ -1,0 +1,55 @@
+"""Brokers whose connections for replication have just broken: most likely their processes have died.
+
+A process that dies is known here a moment later, because its sockets close. The controllers wait a little for
+it to connect again, and only then do others lead its partitions. Meanwhile the view names a dead leader.
+"""
+
+from tank_node.broker.topic_waits import TopicWaits
+from tank_node.limits import Limits
+from tank_node.partition.partition import Partition
+from tank_node.partition.waiters import Tick
+
+
+class LostBrokers:
+    """Counts the open connections for replication with each broker, in both directions. A broker is lost when
+    the last of them has ended: until it has one again, and not for longer than `Limits.lost_leader_wait_ms`,
+    because the connections of a living broker can break, too."""
+
+    __slots__ = ("_limit_ms", "_open", "_tick", "_until_ms", "_waits")
+
+    def __init__(self, tick: Tick[Partition], waits: TopicWaits, limits: Limits) -> None:
+        """waits: what waits for other leaders, and looks again when a lost broker is back."""
+        self._tick = tick
+        self._waits = waits
+        self._limit_ms = limits.lost_leader_wait_ms
+        self._open: dict[int, int] = {}
+        """The number of connections, by broker id."""
+        self._until_ms: dict[int, int] = {}
+        """How long each broker counts as lost (monotonic), by broker id."""
+
+    def opened(self, broker_id: int) -> None:
+        """Notes that a connection with a broker is open: the two have recognized each other."""
+        self._open[broker_id] = self._open.get(broker_id, 0) + 1
+        if self._until_ms.pop(broker_id, 0) > self._tick.monotonic_ms:
+            self._waits.look_again()
+
+    def ended(self, broker_id: int) -> None:
+        """Notes that a connection which was open has ended."""
+        left = self._open.pop(broker_id) - 1
+        if left:
+            self._open[broker_id] = left
+        else:
+            self._until_ms[broker_id] = self._tick.monotonic_ms + self._limit_ms
+
+    def __bool__(self) -> bool:
+        """Whether any broker is lost."""
+        until_ms, now_ms = self._until_ms, self._tick.monotonic_ms
+        return bool(until_ms) and any(each > now_ms for each in until_ms.values())
+
+    def __contains__(self, broker_id: int) -> bool:
+        """Whether this broker is lost."""
+        return self._until_ms.get(broker_id, 0) > self._tick.monotonic_ms
+
+    def left_ms(self, broker_id: int) -> int:
+        """How long a lost broker still counts as lost, if it doesn't come back."""
+        return self._until_ms.get(broker_id, 0) - self._tick.monotonic_ms
