@@ -25,8 +25,8 @@
   `topic_slices`: long answers, made in several turns; `metadata_answers`: answers that clients share
 - `describe_cluster`, `describe_topic_partitions`: the same for administration clients;
   `authorized_operations`: what a client may do
-- `list_offsets`: the ends of partitions, and records by their times; `offset_for_leader_epoch`: where epochs
-  end
+- `list_offsets`: the ends of partitions, and records by their times; `offset_for_leader_epoch`,
+  `epoch_ends`: where epochs end
 - `delete_records`: raising the first offset
 - `describe_log_dirs`, `describe_producers`, `list_partition_reassignments`: what a broker has, and what moves
 - `elect_leaders`, `alter_partition_reassignments`: `replica_changes` proposes them to the controllers

@@ -4,12 +4,12 @@ from typing import Final
 
 from tank_node.broker.broker import Broker
 from tank_node.kafka.bundle_converter import BundleConverter, Unconvertible
+from tank_node.kafka.epoch_ends import NO_END, end_of
 from tank_node.kafka.errors import KafkaError, of_refusal
 from tank_node.kafka.leaders import leader_elsewhere
 from tank_node.kafka.led import record_epoch
 from tank_node.kafka.partition_read import NOWHERE, PartitionRead
 from tank_node.kafka.topic_ids import served_topic, topic_by_uuid
-from tank_node.log.epoch_history import last_common
 from tank_node.log.log import LogState
 from tank_node.partition.partition import Partition
 from tank_node.partition.reach import Reach
@@ -152,18 +152,17 @@ class FetchRead:
     def _agrees(self, target: PartitionRead, partition: Partition) -> bool:
         """Whether the client's log up to its offset is the beginning of this one, as far as its last epoch
         tells."""
-        wanted, log = target.wanted, partition.log
-        history = log.epochs
-        if not history or wanted.fetch_offset < history[0][1]:
-            return True  # all that the client has is from before the history
-        end = log.written
-        last, epoch = last_common(history, end, end, wanted.last_fetched_epoch)
-        if not epoch:
+        wanted = target.wanted
+        if wanted.fetch_offset < partition.log.first_available - 1:
+            return True  # it is out of range, whatever its epoch
+        found = end_of(partition, wanted.last_fetched_epoch)
+        if found == NO_END:
             if partition.end_known:
                 target.error = KafkaError.OFFSET_OUT_OF_RANGE
             return False
-        if epoch < wanted.last_fetched_epoch or last < wanted.fetch_offset:
-            target.diverging = (epoch, last)
+        epoch, end = found
+        if epoch < wanted.last_fetched_epoch or end < wanted.fetch_offset:
+            target.diverging = found
             return False
         return True
 

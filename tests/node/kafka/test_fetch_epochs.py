@@ -63,7 +63,7 @@ def test_a_fenced_client_learns_the_leader_and_its_epoch(node: BenchNode, versio
         (3, 1, (1, 2)),  # of epoch 1 this log has less
         (3, 3, (1, 2)),  # epoch 3 is not in this log
         (2, 3, (1, 2)),
-        (3, 9, (4, 3)),
+        (2, 0, (0, 0)),  # of epoch 0 it has nothing
     ],
 )
 def test_a_log_that_went_apart_gets_the_place_and_no_records(
@@ -87,8 +87,22 @@ def test_a_log_that_is_the_same_gets_records(node: BenchNode) -> None:
         assert values(line.records(found)) == expected
 
 
-def test_an_epoch_before_all_that_is_known_is_out_of_range(node: BenchNode) -> None:
-    assert fetch(Fetcher(node), 2, fetched=0).error_code == 1
+def test_a_log_of_a_later_epoch_than_the_leaders_is_out_of_range(node: BenchNode) -> None:
+    """It is another log, and has no place in common with this one."""
+    found = fetch(Fetcher(node), 3, fetched=9)
+    assert (found.error_code, found.diverging_epoch) == (1, EpochEndOffset())
+
+
+def test_a_log_whose_epoch_is_gone_from_the_front_agrees_where_this_one_begins(node: BenchNode) -> None:
+    log = node.broker.topics["a"].partitions[0].log
+    log.roll()
+    write(node, b"four")
+    log.drop_oldest(1)
+    line = Fetcher(node)
+    found = fetch(line, 3, fetched=1)
+    assert found.diverging_epoch == EpochEndOffset()
+    assert values(line.records(found)) == [b"four"]
+    assert fetch(line, 4, fetched=1).diverging_epoch == EpochEndOffset(1, 3)
 
 
 def test_what_was_read_before_the_log_began_is_no_sign_of_another_log(node: BenchNode) -> None:

@@ -73,11 +73,17 @@ def test_the_end_of_the_newest_epoch_is_the_logs_end(node: BenchNode) -> None:
     assert found(end(node, 3)) == (0, 3, 3)
 
 
-def test_an_epoch_without_records_is_answered_by_the_one_before_and_not_by_the_present_one(
-    node: BenchNode,
-) -> None:
+def test_an_earlier_epoch_without_records_is_answered_by_the_one_before(node: BenchNode) -> None:
     assert found(end(node, 2)) == (0, 1, 2)
-    assert found(end(node, 4)) == found(end(node, 99)) == (0, 3, 3)
+
+
+def test_the_present_epoch_ends_at_the_logs_end_even_without_records(node: BenchNode) -> None:
+    assert found(end(node, 4)) == (0, 4, 3)
+
+
+def test_an_epoch_above_the_leaders_has_no_end(node: BenchNode) -> None:
+    """Its records are of another log: of a topic of the same name that was deleted."""
+    assert found(end(node, 5)) == found(end(node, 99)) == (0, -1, -1)
 
 
 def test_an_epoch_that_is_older_than_all_records_ends_where_they_begin(node: BenchNode) -> None:
@@ -97,11 +103,14 @@ def test_an_epoch_whose_records_are_deleted_ends_where_the_others_begin(cell: Br
     cell.run()
     log.retain_from(3)
     assert 1 not in dict(log.epochs)
-    assert found(end(node, 1)) == (0, 1, 1)
+    assert found(end(node, 1)) == (0, 1, 2)
 
 
-def test_no_epoch_and_a_log_without_records_have_no_end(cell: BrokerCell) -> None:
-    assert found(end(cell.nodes[1], 1)) == (0, -1, -1)
+def test_every_epoch_ends_at_once_in_a_log_without_records(cell: BrokerCell) -> None:
+    assert [found(end(cell.nodes[1], epoch)) for epoch in (0, 1)] == [(0, 0, 0), (0, 1, 0)]
+
+
+def test_no_epoch_has_no_end(cell: BrokerCell) -> None:
     append(cell.nodes[1], b"v", Told(), 0)
     assert found(end(cell.nodes[1], -1)) == (0, -1, -1)
 

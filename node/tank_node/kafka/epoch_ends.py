@@ -1,0 +1,30 @@
+"""Where leader epochs end in a partition's log, as Kafka's clients ask it."""
+
+from typing import Final
+
+from tank_node.partition.partition import Partition
+
+NO_END: Final = (-1, -1)
+"""Stands in answers for an epoch and an end that aren't known."""
+
+
+def end_of(partition: Partition, epoch: int) -> tuple[int, int]:
+    """The greatest epoch with records that is not above this one, and the offset behind its last record;
+    NO_END for an epoch above the leader's. A client that knows a later epoch has read another log: that of a
+    topic which was deleted and made again, perhaps. It begins anew then by its own rule, where any other
+    answer might have it go on in the middle.
+
+    The present epoch ends where the log ends, committed or not, also without records of its own. Where the
+    log holds records of greater epochs alone, because those of this one are gone from its front, this one
+    ends where the log begins: after NO_END consumers would take what they have read for lost."""
+    if not 0 <= epoch <= partition.leader_epoch:
+        return NO_END
+    log = partition.log
+    end = log.written
+    if epoch == partition.leader_epoch:
+        return epoch, end
+    for own, first in reversed(log.epochs):
+        if own <= epoch:
+            return own, end
+        end = max(first, log.first_available) - 1
+    return epoch, end
