@@ -268,6 +268,11 @@ class Limits:
     name it as a leader waits for another leader. Controllers that run name one after some 250 ms. A client
     that is told of a dead leader may believe it for seconds; but the connection's next requests wait, too."""
 
+    lost_leader_notice_ms: int = 10
+    """How long any answer to Kafka's Metadata waits at first, in a cluster. The sockets of a process that
+    dies close one after the other, those of its clients before those of other brokers, and on a busy machine
+    some milliseconds pass between the two: a client's question may come before this broker knows."""
+
     ack_timeout_ms: int = 8_000
     """How long a produce request waits for replicas when it has no timeout of its own, as in TANK."""
 

@@ -28,8 +28,10 @@ PRODUCERS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
 )
 """Libraries, and what their programs are told more: franz-go's MetadataMinAge, which is 5 s."""
 TOPIC: Final = "steady"
-BEFORE_S, AFTER_S = 5.0, 10.0
-"""The producer's time before the kill, and after it: more than an election takes by far."""
+BEFORE_S, AFTER_S = 12.0, 10.0
+"""The producer's time before the kill, and after it: more than an election takes by far. franz-go asks for
+metadata when it starts and 5 s later, and never twice in 5 s, whatever happens: only a producer that has run
+for 10 s can ask when its leader dies."""
 END_S: Final = 60.0
 LOOK_S: Final = 0.02
 
@@ -43,10 +45,11 @@ class Waits(NamedTuple):
     """Until a record that was sent afterwards is acknowledged."""
 
 
-def waits(cluster: LocalCluster, command: list[str]) -> Waits:
-    """Kills the leader under a producer. Raises RuntimeError when the producer does not go on."""
+def waits(cluster: LocalCluster, command: list[str], before_s: float) -> Waits:
+    """Kills the leader under a producer that has run for `before_s`. Raises RuntimeError when the producer
+    does not go on."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as producer:
-        time.sleep(BEFORE_S)
+        time.sleep(before_s)
         leader = cluster.partitions(TOPIC)[0]["leader"]
         others = [broker for broker in cluster.processes("broker") if broker.number != leader]
         (victim,) = [broker for broker in cluster.processes("broker") if broker.number == leader]
@@ -74,7 +77,8 @@ def _told(found: list[float]) -> str:
 def main() -> int:
     """See the module."""
     parser = argparse.ArgumentParser(prog="python -m tests.kafka_clients.failover", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--before", type=float, default=BEFORE_S, help="seconds until the kill")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where the libraries are installed")
     chosen = parser.parse_args()
     names = {name for name, _ in PRODUCERS}
@@ -86,10 +90,10 @@ def main() -> int:
             if name not in libraries:
                 continue
             program = libraries[name].command(chosen.folder)
-            command = [*program, "steady", servers, TOPIC, str(BEFORE_S + AFTER_S), *more]
+            command = [*program, "steady", servers, TOPIC, str(chosen.before + AFTER_S), *more]
             found = []
             for _ in range(chosen.rounds):
-                found.append(waits(cluster, command))
+                found.append(waits(cluster, command, chosen.before))
                 cluster.up()
                 until(lambda: len(cluster.partitions(TOPIC)[0]["in_sync"]) == 3, "a replica is not in sync")
             print(" ".join([name, libraries[name].version, *more]))

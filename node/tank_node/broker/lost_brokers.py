@@ -41,6 +41,11 @@ class LostBrokers:
         else:
             self._until_ms[broker_id] = self._tick.monotonic_ms + self._limit_ms
 
+    @property
+    def has_peers(self) -> bool:
+        """Whether there is any connection whose end would tell that a broker has died."""
+        return bool(self._open)
+
     def __bool__(self) -> bool:
         """Whether any broker is lost."""
         until_ms, now_ms = self._until_ms, self._tick.monotonic_ms

@@ -10,9 +10,22 @@ from typing import TYPE_CHECKING
 
 from tank_node.broker.broker import Broker
 from tank_node.broker.topic_waits import TopicWait
+from tank_node.kafka.settling import KafkaPause
 
 if TYPE_CHECKING:
     from tank_node.kafka.session import KafkaCall
+
+
+def when_noticed(call: "KafkaCall", go_on: Callable[[], None]) -> None:
+    """Calls `go_on` when this broker must have noticed the death that may be the reason of the request: after
+    `Limits.lost_leader_notice_ms`, or at once where no connection would tell of it. If the client's ends
+    first, it is not called."""
+    session = call.session
+    ms = session.limits.lost_leader_notice_ms
+    if ms and session.broker.lost_brokers.has_peers and session.may_wait((), 1):
+        KafkaPause(call, go_on, ms).begin()
+    else:
+        go_on()
 
 
 def when_led(call: "KafkaCall", names: Callable[[], Iterable[str]], answer: Callable[[], None]) -> None:

@@ -4,6 +4,7 @@ A topic that does not exist may be created by the question for it (`auto_creatio
 """
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tank_node.cluster.view import ClusterView, TopicView
@@ -50,16 +51,29 @@ def metadata(call: "KafkaCall", body: memoryview) -> None:
     session = call.session
     body = _with_short_null(body, call.version)
     asked = MetadataAsked(call.version, session.is_outside, bytes(body))
-    if not session.broker.lost_brokers and _send_kept(call, asked):
+    # Decoded now, because a malformed request ends the connection, and later nobody would do so.
+    request = None if _kept(call, asked) else MetadataRequest.decode(asked.body, call.version)
+    lost_leaders.when_noticed(call, partial(_answer, call, asked, request))
+
+
+def _answer(call: "KafkaCall", asked: MetadataAsked, request: MetadataRequest | None) -> None:
+    """Answers a request. None: it is as one that was answered before."""
+    if not call.session.broker.lost_brokers and _send_kept(call, asked):
         return
-    answer = MetadataAnswer(call, MetadataRequest.decode(body, call.version), asked)
+    request = request or MetadataRequest.decode(asked.body, call.version)
+    answer = MetadataAnswer(call, request, asked)
     lost_leaders.when_led(call, answer.topic_names, answer.begin)
+
+
+def _kept(call: "KafkaCall", asked: MetadataAsked) -> bytes | None:
+    """The answer that was kept for clients that ask alike; None: there is none."""
+    broker = call.session.broker
+    return shared_by(broker).metadata_answers.find(broker.link.view.index, asked)
 
 
 def _send_kept(call: "KafkaCall", asked: MetadataAsked) -> bool:
     """Sends the answer that was kept for clients that ask alike. False: none was."""
-    broker = call.session.broker
-    kept = shared_by(broker).metadata_answers.find(broker.link.view.index, asked)
+    kept = _kept(call, asked)
     if kept is None:
         return False
     call.answer_pieces([b"", kept])

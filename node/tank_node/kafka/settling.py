@@ -61,17 +61,19 @@ class KafkaSettlingWait(Waiter[Partition]):
 class KafkaPause(Waiter[Partition]):
     """A request that lets others have their turn before it goes on."""
 
-    __slots__ = ("_call", "_go_on")
+    __slots__ = ("_call", "_go_on", "_ms")
 
-    def __init__(self, call: "KafkaCall", go_on: Callable[[], None]) -> None:
+    def __init__(self, call: "KafkaCall", go_on: Callable[[], None], ms: int = 0) -> None:
+        """ms: how long it pauses at least."""
         super().__init__()
         self._call = call
         self._go_on = go_on
+        self._ms = ms
 
     def begin(self) -> None:
         """Calls `go_on` soon, unless the connection ends first."""
         self._call.on_close = self.gone
-        self._call.session.begin_wait(self, (), 0)
+        self._call.session.begin_wait(self, (), self._ms)
 
     def expired(self) -> None:
         self.gone()

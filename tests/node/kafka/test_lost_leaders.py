@@ -16,12 +16,14 @@ from tank_protos.generated.kafka import (
     MetadataRequestTopic,
     MetadataResponse,
 )
+from tank_protos.wire.errors import WireError
 from tests.support.nodes.broker_cell import TOPIC, BrokerCell
 from tests.support.nodes.kafka_line import KafkaLine
 
 LEADER, ASKED, OTHER = 1, 2, 3
 VERSION = 12
 LIMIT_MS = Limits().lost_leader_wait_ms
+NOTICE_MS = Limits().lost_leader_notice_ms
 
 
 @pytest.fixture
@@ -41,7 +43,12 @@ class Client:
         self.line = KafkaLine(cell.nodes[ASKED])
 
     def ask(self, *names: str) -> None:
-        """Asks for these topics; for all if none is named."""
+        """Asks for these topics, for all if none is named, and lets the time pass in which a death is
+        noticed."""
+        self.send(*names)
+        self.line.node.pass_ms(NOTICE_MS + 1)
+
+    def send(self, *names: str) -> None:
         topics = [MetadataRequestTopic(name=name) for name in names] if names else None
         self.line.send(MetadataRequest(topics, allow_auto_topic_creation=False), VERSION)
 
@@ -78,6 +85,43 @@ def test_the_answer_waits_for_the_new_leader(cell: BrokerCell, client: Client) -
     assert not client.leaders()
 
 
+def test_a_death_that_is_noticed_just_after_the_question_still_counts(
+    cell: BrokerCell, client: Client
+) -> None:
+    """The sockets of a dying process don't all close at once."""
+    client.send(TOPIC)
+    cell.clock.pass_ms(NOTICE_MS - 1)
+    cell.stop(LEADER)
+    cell.run(LIMIT_MS // 2)
+    assert not client.leaders()
+    fail_over(cell)
+    assert client.leaders() == [OTHER]
+
+
+def test_while_nobody_dies_the_answer_comes_a_little_later(cell: BrokerCell, client: Client) -> None:
+    client.send(TOPIC)
+    cell.nodes[ASKED].pass_ms(NOTICE_MS)
+    assert not client.leaders()
+    cell.nodes[ASKED].pass_ms(1)
+    assert client.leaders() == [LEADER]
+
+
+def test_without_connections_that_could_tell_the_answer_comes_at_once(tmp_path: Path) -> None:
+    cell = BrokerCell(tmp_path, 3)
+    cell.create("b", leader=ASKED)
+    client = Client(cell)
+    client.send("b")
+    assert client.leaders() == [ASKED]
+    cell.close()
+
+
+def test_a_malformed_request_ends_the_connection_at_once(cell: BrokerCell, client: Client) -> None:
+    frame = bytearray(client.line.frame(MetadataRequest([MetadataRequestTopic(name=TOPIC)]), VERSION))
+    frame[-1] = 99
+    with pytest.raises(WireError):
+        client.line.feed(bytes(frame))
+
+
 def test_a_question_for_all_topics_waits_as_well(cell: BrokerCell, client: Client) -> None:
     cell.stop(LEADER)
     client.ask()
@@ -92,6 +136,7 @@ def test_a_topic_that_is_asked_for_by_its_id_waits_as_well(cell: BrokerCell, cli
     cell.stop(LEADER)
     by_id = MetadataRequest([MetadataRequestTopic(topic.topic_id, None)], allow_auto_topic_creation=False)
     client.line.send(by_id, VERSION)
+    cell.run(50)
     assert not client.leaders()
     fail_over(cell)
     assert client.leaders() == [OTHER]
@@ -103,7 +148,7 @@ def test_without_a_new_leader_the_old_one_is_named_when_the_time_is_over(
     """The broker may be alive, and only its connections have broken."""
     cell.stop(LEADER)
     client.ask(TOPIC)
-    cell.run(LIMIT_MS)
+    cell.run(LIMIT_MS - 50)
     assert not client.leaders()
     cell.run(100)
     assert client.leaders() == [LEADER]
