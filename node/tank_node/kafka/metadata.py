@@ -68,6 +68,7 @@ def _answer(call: "KafkaCall", asked: MetadataAsked, request: MetadataRequest | 
 def _kept(call: "KafkaCall", asked: MetadataAsked) -> bytes | None:
     """The answer that was kept for clients that ask alike; None: there is none."""
     broker = call.session.broker
+    asked = asked._replace(lost=broker.lost_brokers.still_listed())
     return shared_by(broker).metadata_answers.find(broker.link.view.index, asked)
 
 
@@ -146,9 +147,12 @@ class MetadataAnswer:
         listed = listed_brokers(session)
         self._index = view.index
         response = self._response
+        self._asked = self._asked._replace(lost=session.broker.lost_brokers.still_listed())
+        all_brokers = listed_brokers(session, with_fenced=True) if self._asked.lost else listed
         response.brokers = MetadataResponseBrokerCollection(
             MetadataResponseBroker(each.broker_id, each.host, each.port, each.rack)
-            for each in listed.values()
+            for each in all_brokers.values()
+            if not each.is_fenced or each.broker_id in self._asked.lost
         )
         response.cluster_id = view.cluster_id
         response.controller_id = controller_of(session, listed)

@@ -17,6 +17,8 @@ class MetadataAsked(NamedTuple):
     is_outside: bool
     body: bytes
     """The body of the request."""
+    lost: tuple[int, ...] = ()
+    """The brokers that are listed although they are fenced."""
 
 
 class MetadataAnswers:

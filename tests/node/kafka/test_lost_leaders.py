@@ -23,6 +23,7 @@ from tests.support.nodes.kafka_line import KafkaLine
 LEADER, ASKED, OTHER = 1, 2, 3
 VERSION = 12
 LIMIT_MS = Limits().lost_leader_wait_ms
+LISTED_MS = Limits().lost_broker_listed_ms
 NOTICE_MS = Limits().lost_leader_notice_ms
 
 
@@ -189,6 +190,51 @@ def test_the_death_of_a_broker_that_leads_nothing_holds_nothing_up(cell: BrokerC
     cell.stop(OTHER)
     client.ask(TOPIC)
     assert client.leaders() == [LEADER]
+
+
+def fence(cell: BrokerCell) -> None:
+    for node in cell.nodes.values():
+        node.controller.view.brokers[LEADER].fenced = True
+
+
+def brokers(client: Client) -> list[int]:
+    (answer,) = client.answers()
+    return [each.node_id for each in answer.brokers]
+
+
+def test_a_broker_that_has_died_stays_in_the_list_for_a_while(cell: BrokerCell, client: Client) -> None:
+    """librdkafka gives up a broker that has gone from the list, with partitions that it has moved away."""
+    cell.stop(LEADER)
+    fence(cell)
+    fail_over(cell)
+    client.ask(TOPIC)
+    (answer,) = client.answers()
+    assert [each.node_id for each in answer.brokers] == [LEADER, ASKED, OTHER]
+    (partition,) = next(iter(answer.topics)).partitions
+    assert (partition.leader_id, partition.offline_replicas) == (OTHER, [LEADER])
+    cell.run(LISTED_MS, 1000)
+    client.ask(TOPIC)
+    assert brokers(client) == [ASKED, OTHER]
+
+
+def test_a_broker_that_was_fenced_without_a_broken_connection_is_not_listed(
+    cell: BrokerCell, client: Client
+) -> None:
+    fence(cell)
+    client.ask(TOPIC)
+    assert brokers(client) == [ASKED, OTHER]
+
+
+def test_a_kept_answer_lists_a_dead_broker_no_longer_than_another(cell: BrokerCell, client: Client) -> None:
+    cell.create("large", partitions=600, leader=OTHER)
+    cell.run(200)
+    cell.stop(LEADER)
+    fence(cell)
+    client.ask("large")
+    assert brokers(client) == [LEADER, ASKED, OTHER]
+    cell.run(LISTED_MS, 1000)
+    client.ask("large")
+    assert brokers(client) == [ASKED, OTHER]
 
 
 def test_a_partition_without_a_leader_is_answered_so(cell: BrokerCell, client: Client) -> None:
