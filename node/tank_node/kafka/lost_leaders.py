@@ -61,7 +61,7 @@ class LeaderWait:
             return
         name, leader = found
         left_ms = min(left_ms, broker.lost_brokers.left_ms(leader))
-        self._wait = broker.topic_waits.begin([name], self._is_led, self._ended, left_ms)
+        self._wait = broker.topic_waits.begin([name], self._is_led, self._ended, left_ms, session)
         self._call.on_close = self._gone
 
     def _next(self) -> tuple[str, int] | None:

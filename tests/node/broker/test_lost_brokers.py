@@ -59,8 +59,8 @@ def test_waits_look_again_when_a_lost_broker_is_back(node: BenchNode, lost: Lost
     ended: list[set[str]] = []
     lost.opened(2)
     lost.ended(2)
-    node.broker.topic_waits.begin(["a"], lambda name: 2 not in lost, ended.append, LIMIT_MS)
-    node.broker.topic_waits.begin(["b"], lambda name: False, ended.append, LIMIT_MS)
+    node.broker.topic_waits.begin(["a"], lambda name: 2 not in lost, ended.append, LIMIT_MS, None)
+    node.broker.topic_waits.begin(["b"], lambda name: False, ended.append, LIMIT_MS, None)
     lost.opened(3)
     assert not ended
     lost.opened(2)
