@@ -63,6 +63,7 @@ class LeaderWait:
         left_ms = min(left_ms, broker.lost_brokers.left_ms(leader))
         self._wait = broker.topic_waits.begin([name], self._is_led, self._ended, left_ms, session)
         self._call.on_close = self._gone
+        broker.wake()  # a change of the view may have come outside of a tick
 
     def _next(self) -> tuple[str, int] | None:
         """The first topic with a partition that a lost broker leads, and that broker."""
