@@ -179,13 +179,14 @@ class Metrics:
                 found = clients[name] = ClientBytes()
         return found
 
-    def count_kafka_time(self, api: str, waited_us: int) -> None:
-        """Counts the time of a Kafka client's request; 0: it is answered in the tick that read it."""
+    def count_kafka_time(self, api: str, waited_us: int, requests: int = 1) -> None:
+        """Counts the time of a Kafka client's request, or of several that took it together; 0: they are
+        answered in the tick that read them."""
         if not waited_us:
             now = self.kafka_answered_now
-            now[api] = now.get(api, 0) + 1
+            now[api] = now.get(api, 0) + requests
             return
-        self._kafka_histogram(api).add(waited_us / 1_000_000)
+        self._kafka_histogram(api).add(waited_us / 1_000_000, requests)
 
     def _kafka_histogram(self, api: str) -> Histogram:
         found = self.kafka_latency.get(api)

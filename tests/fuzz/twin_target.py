@@ -12,16 +12,19 @@ from fastcrc.crc32 import iscsi as crc32c
 from tank_protos import bundle, kernel
 from tank_protos.bundle import arrow, cut
 from tank_protos.bundle.decoding import Message, unpacked
+from tank_protos.kafka import produce_run as kafka_run
 from tank_protos.kafka import record_batch, records, transcode
+from tank_protos.kafka.codecs import KafkaCodec
 from tank_protos.kafka.errors import InvalidRecords
 from tank_protos.kafka.record_batch import RecordBatchHeader
 from tank_protos.storage import produce_run, record_run
 from tank_protos.storage.index_record import RECORD
+from tank_protos.wire import varint
 from tank_protos.wire.errors import InvalidBundle, WireError
 from tests.fuzz import mutate, random_bundles, random_records
 from tests.fuzz.random_bundles import exact
 
-TWINNED: Final = (bundle, arrow, cut, produce_run, record_run, records, record_batch, transcode)
+TWINNED: Final = (bundle, arrow, cut, produce_run, record_run, kafka_run, records, record_batch, transcode)
 """Importing them puts all pairs into `kernel.PAIRS`."""
 
 ELSEWHERE: Final = frozenset(("gathered_columns",))
@@ -312,6 +315,52 @@ def _stored_bundle(chance: Random) -> bytes:
     return mutate.payload(chance, data, data) if chance.random() < 0.3 else data
 
 
+def _kafka_run(chance: Random) -> Call:
+    """A receive buffer full of Produce requests of a Kafka client, some of which end the run."""
+    version = chance.choice((3, 6, 8, 9, 13))
+    data, sequence = b"", chance.choice((0, 2**31 - 2))
+    producer = chance.choice((record_batch.NO_PRODUCER, record_batch.ProducerFields(9, 3, sequence)))
+    for number in range(chance.choice((1, 2, 5, 20))):
+        values = [chance.randbytes(chance.choice((0, 9, 3000)))] * chance.choice((1, 1, 3))
+        rows = [records.KafkaRecord(b"k", value, delta, 0, ()) for delta, value in enumerate(values)]
+        codec = chance.choice((KafkaCodec.NONE, KafkaCodec.NONE, KafkaCodec.NONE, KafkaCodec.GZIP))
+        batch = record_batch.encode(rows, base_timestamp_ms=5, producer=producer, codec=codec)
+        if producer.producer_id > 0:
+            sequence = (sequence + len(values)) % kafka_run.SEQUENCES
+            producer = producer._replace(base_sequence=sequence)
+        if chance.random() < 0.1:
+            batch = _header(chance) if chance.random() < 0.5 else _record_batch(chance)[0]
+        length, tail = varint.encode(len(batch) + 1), b"\0\0\0"
+        if version < kafka_run.FLEXIBLE_SINCE:
+            length, tail = len(batch).to_bytes(4, "big"), b""
+        body = b"\0\0\0" + bytes((version,)) + number.to_bytes(4, "big") + _PREFIX + length + batch + tail
+        if chance.random() < 0.1:
+            body = mutate.payload(chance, body, batch)
+        data += len(body).to_bytes(4, "big") + body
+    end = chance.randrange(len(data) + 1) if chance.random() < 0.2 else len(data)
+    most, largest, latest_ms = (
+        chance.choice((1, 3, 1000)),
+        chance.choice((100, 1 << 20)),
+        chance.choice((0, 2**62)),
+    )
+    rules = tuple(chance.random() < 0.5 for _ in range(3))
+    room, begin = chance.choice((50, 1 << 20)), chance.choice((0, 0, 1))
+
+    def call(kind: Callable[..., Any]) -> object:
+        run, view = kind(), memoryview(bytearray(data))
+        run.find(view, 0, end, version, _PREFIX, most, largest, latest_ms, 1_700_000_000_000, *rules)
+        start = min(begin, run.batches)
+        answers = run.answers(bytes(30), 12, 7)
+        records = run.records(start, 7, 100, room, most, 1_700_000_000_000, 5, 3, 1)
+        stored = b"".join(run.slices(start, run.batches))
+        levels = (run.at, run.batches, run.batch_bytes, run.messages, run.producer_id, run.producer_epoch)
+        produced = run.produced(start, run.batches) if run.producer_id else []
+        run.clear()
+        return answers, records, stored, bytes(view), levels, produced, run.batches
+
+    return call
+
+
 def _produced_to_kafka(chance: Random) -> Call:
     data, compacted = _stored_bundle(chance), chance.random() < 0.3
     return lambda produced_to_kafka: produced_to_kafka(exact(data), compacted=compacted, max_bytes=1 << 20)
@@ -336,6 +385,7 @@ DRIVERS: Final[dict[str, Callable[[Random], Call]]] = {
     "tuples": _tuples,
     "fill": _fill,
     "ProduceRun": _produce_run,
+    "KafkaProduceRun": _kafka_run,
     "placed": _placed,
     "walk": _walk,
     "read_columns": _read_columns,

@@ -13,6 +13,7 @@ from tank_protos import kernel
 from tank_protos.bundle import Codec, as_batch, encode, encode_sparse, read_header
 from tank_protos.bundle import cut as bundle_cut
 from tank_protos.bundle.decoding import Message
+from tank_protos.kafka import produce_run as kafka_run
 from tank_protos.kafka import record_batch, records, transcode
 from tank_protos.kafka.records import KafkaRecord
 from tank_protos.storage import produce_run
@@ -65,6 +66,16 @@ def found_in(data: bytearray) -> object:
     return made[:2]
 
 
+def found_requests_in(data: bytearray) -> object:
+    run = compiled("KafkaProduceRun")()
+    try:
+        found = run.find(memoryview(data), 0, len(data), 3, PREFIX, 100, 1 << 20, 2**62, 5, True, True, False)
+        made = found, run.records(0, 1, 0, 1 << 20, 100, 6, 4, 7, 1), run.slices(0, run.batches)
+        return made, run.answers(bytes(30), 12, 7), run.produced(0, found)
+    finally:
+        run.clear()
+
+
 def converted(batch: bytes) -> list[Call]:
     """Calls that convert a record batch, and walk its records."""
     header = record_batch.verify(memoryview(batch))
@@ -104,10 +115,13 @@ def calls() -> list[Call]:
     batch = as_batch(encode([b"x" * 40], timestamps=5))
     payload = b"\2\0\1\0\0\0" + PREFIX + batch
     frames = bytearray((b"\1" + len(payload).to_bytes(4, "little") + payload) * 9)
+    body = b"\0\0\0\3" + bytes(4) + PREFIX + len(BATCH).to_bytes(4, "big") + BATCH
+    requests = bytearray((len(body).to_bytes(4, "big") + body) * 80)
     cut, fill = compiled("encode"), compiled("fill")
     rows = (STAMPS, KEYS, VALUES)
     assert produce_run
     assert bundle_cut
+    assert kafka_run
     return [
         *readers(bytearray(DENSE), bytearray(SPARSE)),
         *readers(bytearray(DENSE[:-1]), bytearray(SPARSE[:-1])),
@@ -124,6 +138,7 @@ def calls() -> list[Call]:
         lambda: compiled("encode_sparse")([5] * 40, VALUES, timestamps=5),
         lambda: fill(VALUES, KEYS, 0, 100, 200),
         lambda: found_in(frames),
+        lambda: found_requests_in(requests),
         *converted(BATCH),
         *converted(PLAIN_BATCH),
         *stored(as_batch(DENSE)),

@@ -52,10 +52,12 @@ BASES: Final = {
     "tank_controller.ChangeRefusedError": "an error that callers catch, and one that says more",
     "tank_controller.JournalError": "an error that callers catch, and one that says more",
     "tank_controller.RaftState": "the paper's variables, which all roles work on",
+    "tank_node.BatchRun": "an interface: a log does not know whose batches it stores",
     "tank_node.Dialer": "an interface: peers dial without knowing the server",
     "tank_node.FetchWait": "a wait for data, and one for what another broker leads beside it",
     "tank_node.FollowerRole": "an interface: the partition does not know what takes its leader's pushes",
     "tank_node.Forwarding": "an interface: a lone broker has none",
+    "tank_node.KafkaCall": "a request, and a run of learned ones",
     "tank_node.LateAnswer": "an interface: the tick does not know the protocols",
     "tank_node.LearnedRequests": "an interface: the session does not know what its requests do",
     "tank_node.LeaderRole": "an interface: the partition does not know what its leader does for followers",
@@ -154,6 +156,7 @@ FACES: Final = {
     "Consumer": "async and sync",
     "Producer": "async and sync",
     "ProduceRun": "in Python and in C",
+    "KafkaProduceRun": "in Python and in C",
     "Message": "of a bundle, and the base of all of the wire's: both are public",
 }
 """Class names that stand for one thing in two faces."""

@@ -147,7 +147,7 @@ class ProduceAnswer:
         if error is KafkaError.NOT_LEADER_OR_FOLLOWER and version >= _LEADERS_SINCE:
             self._name_leader(part)
         name = outcome_of(error)
-        self._call.session.metrics.errors[_KIND, name] += 1
+        self._call.session.metrics.errors[_KIND, name] += self._call.requests
         if self._outcome is OK:
             self._outcome = name
         self._one_less()

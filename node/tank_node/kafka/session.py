@@ -91,7 +91,7 @@ class KafkaCall:
 
     __slots__ = (
         "api", "began_us", "client_id", "correlation_id", "has_ranges", "has_tags", "is_answered",
-        "on_close", "out", "session", "version",
+        "on_close", "out", "requests", "session", "version",
     )  # fmt: skip
 
     def __init__(
@@ -115,6 +115,8 @@ class KafkaCall:
         """The name that the client gives itself."""
         self.has_tags = has_tags
         """Whether the answer's header ends in tagged fields."""
+        self.requests = 1
+        """The number of requests for which this one stands: they follow one another, and have one result."""
         self.is_answered = False
         self.out: list[Output] = []
         """The answer, while it waits for those before it."""
@@ -162,6 +164,10 @@ class KafkaCall:
         """Sends a whole answer without an error, which begins as `frame_of` returns it."""
         self._end([frame], OK, has_ranges=False)
 
+    def end_with(self, frames: bytes, outcome: str) -> None:
+        """As `answer_frame`, with any outcome."""
+        self._end([frames], outcome, has_ranges=False)
+
     def end_silently(self, outcome: str = OK) -> None:
         """Ends a request that has no answer: a produce request with acks 0."""
         self._end([], outcome, has_ranges=False)
@@ -184,6 +190,12 @@ class LearnedRequests:
     def take(self, session: "KafkaSession", frame: memoryview) -> bool:
         """Carries out a produce request of a learned form. False: nothing is done, and its handler must look
         at it. frame: without its size."""
+        raise NotImplementedError
+
+    def take_run(self, session: "KafkaSession", view: memoryview, at: int, end: int) -> int:
+        """Carries out the produce requests from `at` on, as many as have the learned form of the first one.
+        Returns where the rest begins; -1: nothing is done, and the first one must be looked at alone. Sets
+        the session's `kept` if bytes must stay unchanged."""
         raise NotImplementedError
 
 
@@ -280,6 +292,11 @@ class KafkaSession(Session):
                 break
             if stop > end:
                 return at
+            if key == _PRODUCE and self.learned is not None:
+                taken = self.learned.take_run(self, view, at, end)
+                if taken > 0:
+                    at = taken
+                    continue
             self._frame(view[at + SIZE_BYTES : stop])
             self.kept = at = stop
         if SIZE_BYTES <= end - at < _HEAD_BYTES:
@@ -294,6 +311,12 @@ class KafkaSession(Session):
     def take_frame(self, frame: memoryview) -> None:
         size, key, version = _read_head(frame, 0)
         self._check(size, key, version)
+        if (
+            key == _PRODUCE
+            and self.learned is not None
+            and self.learned.take_run(self, frame, 0, len(frame)) > 0
+        ):
+            return
         self._frame(frame[SIZE_BYTES:])
 
     def may_take(self, head: memoryview) -> bool:
@@ -384,22 +407,22 @@ class KafkaSession(Session):
     def begin(self, call: KafkaCall) -> None:
         """Puts a request into the line of those that are not answered."""
         self._line.append(call)
-        self.in_flight += 1
+        self.in_flight += call.requests
 
     # --- output ----------------------------------------------------------------------------------
 
     def answered(self, call: KafkaCall, outcome: str) -> None:
         """Counts a request's outcome, and sends its answer and those that waited for it."""
         metrics, name = self.metrics, call.api.name
-        metrics.kafka_requests[name, call.version, outcome] += 1
-        metrics.count_kafka_time(name, self.broker.tick.monotonic_us - call.began_us)
+        metrics.kafka_requests[name, call.version, outcome] += call.requests
+        metrics.count_kafka_time(name, self.broker.tick.monotonic_us - call.began_us, call.requests)
         if self.closed:
             _release(call.out)
             return
         line = self._line
         while line and line[0].is_answered:
             first = line.popleft()
-            self.in_flight -= 1
+            self.in_flight -= first.requests
             self._send(first)
         if not line and (self._blocked or not call.out):
             # The server looks at the connection: for the frame that waits, or because it may be done.

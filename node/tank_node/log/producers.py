@@ -4,7 +4,7 @@ The table is rebuilt from a snapshot and the index records behind it, so all rep
 is an immutable tuple: an append is undone by putting the old tuple back.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from struct import Struct, error
 from typing import NamedTuple
@@ -177,12 +177,18 @@ class Producers:
         self, producer_id: int, epoch: int, batch: ProducedBatch, append_ms: int
     ) -> ProducerState | None:
         """Remembers an appended batch. Returns the producer's state before, for `undo`."""
+        return self.append_run(producer_id, epoch, (batch,), append_ms)
+
+    def append_run(
+        self, producer_id: int, epoch: int, run: Sequence[ProducedBatch], append_ms: int
+    ) -> ProducerState | None:
+        """Remembers appended batches, at least one, whose sequence numbers follow one another. Returns the
+        producer's state before, for `undo`."""
         self.pass_over(append_ms)
         before = self._states.pop(producer_id, None)
-        if before is None or self._begins_anew(before, epoch, batch):
-            batches: tuple[ProducedBatch, ...] = (batch,)
-        else:
-            batches = (*before.batches[1 - REMEMBERED_BATCHES :], batch)
+        batches = tuple(run[-REMEMBERED_BATCHES:])
+        if before is not None and not self._begins_anew(before, epoch, run[0]):
+            batches = (*before.batches, *batches)[-REMEMBERED_BATCHES:]
         self._states[producer_id] = ProducerState(epoch, append_ms, batches)
         if len(self._states) > MAX_PRODUCERS and self._has_silent():
             del self._states[next(iter(self._states))]

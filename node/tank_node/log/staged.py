@@ -48,6 +48,23 @@ class BatchRun(Protocol):
         batches."""
 
 
+class ProducedRun(BatchRun, Protocol):
+    """Batches of one idempotent producer, whose sequence numbers follow one another; or of none.
+    `tank_protos.kafka.produce_run.KafkaProduceRun` is that of Kafka's clients."""
+
+    @property
+    def producer_id(self) -> int:
+        """0: the batches have no producer."""
+
+    @property
+    def producer_epoch(self) -> int:
+        """The producer's epoch."""
+
+    def produced(self, start: int, stop: int) -> Sequence[tuple[int, int]]:
+        """The producer's first sequence number in each batch from `start` to `stop` - 1, and the number of
+        its messages."""
+
+
 class StagedRun:
     """Batches staged for one segment, in order. segment: None when they begin a new one."""
 

@@ -10,7 +10,7 @@ from tank_node.log.health import LogHealth, LogState
 from tank_node.log.producer_table import ProducerTable
 from tank_node.log.producers import ProducedBatch, ProducerState, ProducerVerdict
 from tank_node.log.settings import MAX_SEGMENT_RECORDS, LogSettings
-from tank_node.log.staged import BatchRun, StagedRun
+from tank_node.log.staged import BatchRun, ProducedRun, StagedRun
 from tank_node.segment.errors import DiskFull, StorageError, TooManyOpenFiles
 from tank_node.segment.record import CHECKED_HEAD, HEAD_BYTES, RECORD, SPARSE, Record
 from tank_node.segment.segments import Segments
@@ -121,9 +121,12 @@ class Tail:
             self._remember(producer_id, producer_epoch, produced)
         return number, last
 
-    def stage_run(self, found: BatchRun, *, leader_epoch: int, now_ms: int) -> None:
-        """Stages all batches of a run. Their bytes must not change until `write`. Raises StorageError, with
-        none of them staged.
+    def stage_run(
+        self, found: BatchRun, *, leader_epoch: int, now_ms: int, produced: ProducedRun | None = None
+    ) -> None:
+        """Stages all batches of a run. Their bytes must not change until `write`. produced: the run, if it
+        has an idempotent producer, and `check_producer` wants its first batch appended. Raises StorageError,
+        with none of them staged.
         """
         if self._health.state is not _ACTIVE:
             self._health.refuse()
@@ -133,8 +136,11 @@ class Tail:
             self._append_ms = now_ms
         append_ms = self._append_ms
         run = self._runs[-1] if self._runs else self._first_run(append_ms)
-        if self._producers.loaded is None and not run.has_room(found, self.settings, append_ms):
-            self._producers.load(self.written)  # for a new segment; may fail, so it comes before any change
+        if self._producers.loaded is None and (
+            produced is not None or not run.has_room(found, self.settings, append_ms)
+        ):
+            # For a new segment, too; may fail, so it comes before any change.
+            self._producers.load(self.written)
         self._begin_epoch(leader_epoch)
         start = 0
         while start < found.batches:
@@ -143,7 +149,10 @@ class Tail:
             if taken is None:
                 run = self._new_run(append_ms)
                 continue
+            first, number = start, self.last + 1
             start, self.last, self._max_timestamp_ms = taken
+            if produced is not None:
+                self._remember_run(produced, first, start, number)
 
     def _begin(self) -> None:
         self._load()
@@ -158,6 +167,16 @@ class Tail:
         producers = self._producers.load(self.written)
         before = producers.append(producer_id, epoch, produced, self._append_ms)
         self._producer_undo.append((producer_id, before))
+
+    def _remember_run(self, run: ProducedRun, start: int, stop: int, number: int) -> None:
+        """Remembers the batches of a run from `start` to `stop` - 1, of which the first one got `number`."""
+        producers = self._producers.load(self.written)
+        batches = []
+        for sequence, messages in run.produced(start, stop):
+            batches.append(ProducedBatch(sequence, messages, number, messages - 1))
+            number += messages
+        before = producers.append_run(run.producer_id, run.producer_epoch, batches, self._append_ms)
+        self._producer_undo.append((run.producer_id, before))
 
     def _run_for(self, length: int, append_ms: int) -> StagedRun:
         """The run for a batch of this length; a batch larger than a segment gets its own segment."""

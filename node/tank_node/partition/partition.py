@@ -10,6 +10,7 @@ from typing import Final
 from tank_node.limits import UNCOMMITTED_WRITES, Limits
 from tank_node.log.log import LogState, PartitionLog
 from tank_node.log.producers import Outcome
+from tank_node.log.staged import ProducedRun
 from tank_node.metrics import Metrics
 from tank_node.partition.acks import PendingAcks
 from tank_node.partition.found_run import FoundRun
@@ -25,6 +26,7 @@ from tank_node.segment.batch_formats import format_of
 from tank_node.segment.errors import DiskFull, StorageError, TooManyOpenFiles
 from tank_node.segment.record import FORMAT_KAFKA
 from tank_node.segment.segment import FileRange
+from tank_protos.bundle import MAX_SEQUENCE_NUMBER
 
 _WRITTEN: Final = Acked.WRITTEN
 
@@ -166,6 +168,47 @@ class Partition:
         self._count(1, len(batch), info.messages)
         queue = self.acks.written if alone else self.acks.staged
         queue.append((last, first, completion, token, self.tick.monotonic_us, deadline_ms, 1))
+
+    def takes_run(self, run: ProducedRun) -> bool:
+        """Whether `append_run` may append this run now: appends are taken, and the run begins with what its
+        producer must send next. If not, its batches must be appended one by one."""
+        if self.refusal:
+            return False
+        self.stage_found()  # found batches came earlier
+        tail = self.log.tail
+        if tail.last >= MAX_SEQUENCE_NUMBER - run.messages:
+            return False
+        if not run.producer_id:
+            return True
+        sequence, messages = run.produced(0, 1)[0]
+        try:
+            verdict = tail.check_producer(run.producer_id, run.producer_epoch, sequence, messages)
+        except StorageError:  # the append of the first batch alone reports it
+            return False
+        return verdict.outcome is Outcome.APPEND
+
+    def append_run(self, run: ProducedRun, completion: Completion, timeout_ms: int, acked: Acked) -> None:
+        """Stages a run of checked batches, which `takes_run` has allowed since the last append. They get the
+        numbers behind `end`, and are completed together, by token 0.
+
+        The batches must stay valid until the end of the tick, but for those that the run copies.
+        """
+        tail, tick = self.log.tail, self.tick
+        first = tail.last + 1
+        produced = run if run.producer_id else None
+        try:
+            tail.stage_run(run, leader_epoch=self.leader_epoch, now_ms=tick.now_ms, produced=produced)
+        except StorageError as error:
+            self.note_error(error)
+            completion.complete(0, Refusal.STORAGE, 0, 0)
+            return
+        self._touch()
+        batches = run.batches
+        self._count(batches, run.batch_bytes, run.messages)
+        deadline_ms = tick.monotonic_ms + (timeout_ms or self.limits.ack_timeout_ms)
+        alone = acked is _WRITTEN and self.leadership is not None
+        queue = self.acks.written if alone else self.acks.staged
+        queue.append((tail.last, first, completion, 0, tick.monotonic_us, deadline_ms, batches))
 
     def _number(
         self, batch: memoryview, info: BatchInfo, first: int | None, completion: Completion, token: int

@@ -7,7 +7,8 @@ theirs in the same way: see `tank_node.kernel`.
 
 - `bundle_header`, `bundle_encode`, `bundle_kernel`, `bundle_cut`, `arrow`: of `tank_protos.bundle`
 - `produce_run`, `record_run`: of `tank_protos.storage`
-- `kafka_batch`, `kafka_records`, `kafka_encode`, `kafka_to_tank`, `tank_to_kafka`: of `tank_protos.kafka`
+- `kafka_batch`, `kafka_records`, `kafka_encode`, `kafka_run`, `kafka_to_tank`, `tank_to_kafka`: of
+  `tank_protos.kafka`
 - `checksum`: CRC-32C
 """
 

@@ -12,9 +12,22 @@ from typing import Any
 
 import cython
 from cython.cimports.cpython.buffer import Py_buffer, PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from cython.cimports.libc.stdint import int16_t, int32_t, int64_t, uint32_t
+from cython.cimports.libc.stdint import int32_t, int64_t, uint32_t
 from cython.cimports.tank_protos.compiled.crc32c_header import crc32c
 from cython.cimports.tank_protos.compiled.named_tuples import new_tuple, put
+from cython.cimports.tank_protos.compiled.record_batch_head import (
+    COVERED_FROM,
+    HEADER_BYTES,
+    LENGTH_END,
+    may_be_sent,
+    may_be_stored,
+    read_i16,
+    read_i32,
+    read_i64,
+    read_u32,
+    write_i64,
+    write_u32,
+)
 from fastcrc.crc32 import iscsi
 
 from tank_protos.kafka.limits import MAX_BATCH_BYTES
@@ -27,101 +40,9 @@ if not cython.compiled:
 PLAIN: dict[str, Callable[..., Any]] = {}
 
 MAX_I32 = cython.declare(cython.Py_ssize_t, 2**31 - 1)
-HEADER_BYTES = cython.declare(cython.Py_ssize_t, 61)
-LENGTH_END = cython.declare(cython.Py_ssize_t, 12)
-COVERED_FROM = cython.declare(cython.Py_ssize_t, 21)
-# The least bytes of an uncompressed record.
-RECORD_BYTES = cython.declare(cython.Py_ssize_t, 7)
-MAGIC = cython.declare(cython.int, 2)
-CODEC_MASK = cython.declare(cython.int, 0x07)
-MOST_CODEC = cython.declare(cython.int, 4)
-# The time of the append, a control batch, a delete horizon: what no client may send.
-OF_BROKERS = cython.declare(cython.int, 0x68)
-TRANSACTIONAL = cython.declare(cython.int, 0x10)
-KNOWN = cython.declare(cython.int, 0x7F)
 # From here on the other library's checksum is faster than the call of it costs.
 LONG = cython.declare(cython.Py_ssize_t, 8 * 1024)
 _HEADER: type = RecordBatchHeader
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def read_u32(p: cython.p_const_uchar) -> uint32_t:
-    """An unsigned integer of four bytes."""
-    return (
-        cython.cast(uint32_t, p[0]) << 24
-        | cython.cast(uint32_t, p[1]) << 16
-        | cython.cast(uint32_t, p[2]) << 8
-        | p[3]
-    )
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def read_i32(p: cython.p_const_uchar) -> int32_t:
-    """A signed integer of four bytes."""
-    return cython.cast(int32_t, read_u32(p))
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def read_i64(p: cython.p_const_uchar) -> int64_t:
-    """A signed integer of eight bytes."""
-    return cython.cast(int64_t, cython.cast(cython.ulonglong, read_u32(p)) << 32 | read_u32(p + 4))
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def read_i16(p: cython.p_const_uchar) -> int16_t:
-    """A signed integer of two bytes."""
-    return cython.cast(int16_t, cython.cast(cython.uint, p[0]) << 8 | p[1])
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def write_u32(p: cython.p_uchar, raw: uint32_t) -> cython.void:
-    """Writes four bytes of an integer, the high ones first."""
-    p[0] = raw >> 24
-    p[1] = raw >> 16 & 0xFF
-    p[2] = raw >> 8 & 0xFF
-    p[3] = raw & 0xFF
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def may_be_stored(p: cython.p_const_uchar, size: cython.Py_ssize_t) -> cython.bint:
-    """Whether the header's own fields allow a log to hold the batch; its checksum is not looked at."""
-    if size < HEADER_BYTES or read_i32(p + 8) != size - LENGTH_END or p[16] != MAGIC:
-        return False
-    attributes: cython.int = read_i16(p + 21)
-    last_delta: int32_t = read_i32(p + 23)
-    count: int32_t = read_i32(p + 57)
-    if attributes & ~KNOWN or attributes & CODEC_MASK > MOST_CODEC:
-        return False
-    if count < 0 or last_delta < 0 or last_delta < count - 1:
-        return False
-    return bool(attributes & CODEC_MASK) or count * RECORD_BYTES <= size - HEADER_BYTES
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def may_be_sent(p: cython.p_const_uchar, latest_ms: int64_t) -> cython.bint:
-    """Whether a client may send such a batch, besides what a log demands."""
-    attributes: cython.int = read_i16(p + 21)
-    count: int32_t = read_i32(p + 57)
-    if attributes & OF_BROKERS or count < 1 or read_i32(p + 23) != count - 1 or read_i64(p + 35) > latest_ms:
-        return False
-    producer_id: int64_t = read_i64(p + 43)
-    if producer_id > 0:
-        return read_i16(p + 51) >= 0 and read_i32(p + 53) >= 0
-    return producer_id == -1 and not attributes & TRANSACTIONAL
 
 
 @cython.cfunc
@@ -194,8 +115,7 @@ def patch(batch: object, base_offset: int64_t, leader_epoch: int32_t) -> None:
         fits: cython.bint = not view.readonly and view.len >= HEADER_BYTES
         if fits and view.len - LENGTH_END <= MAX_I32:
             data: cython.p_uchar = cython.cast(cython.p_uchar, view.buf)
-            write_u32(data, cython.cast(uint32_t, base_offset >> 32))
-            write_u32(data + 4, cython.cast(uint32_t, base_offset))
+            write_i64(data, base_offset)
             write_u32(data + 8, cython.cast(uint32_t, view.len - LENGTH_END))
             write_u32(data + 12, cython.cast(uint32_t, leader_epoch))
             return

@@ -17,7 +17,7 @@ from cython.cimports.cpython.list import PyList_New, PyList_SET_ITEM
 from cython.cimports.cpython.ref import Py_INCREF
 from cython.cimports.libc.stdint import int32_t
 from cython.cimports.tank_protos.compiled.named_tuples import new_tuple, put
-from cython.cimports.tank_protos.compiled.record_walk import Record, read_content, read_record
+from cython.cimports.tank_protos.compiled.record_walk import Record, are_good, read_content, read_record
 
 from tank_protos.kafka.records import RecordColumns
 
@@ -27,37 +27,6 @@ if not cython.compiled:
 # Filled by `tank_protos.kernel.twin`.
 PLAIN: dict[str, Callable[..., Any]] = {}
 _COLUMNS: type = RecordColumns
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def are_good(
-    data: cython.p_const_uchar,
-    size: cython.size_t,
-    count: cython.Py_ssize_t,
-    last: cython.Py_ssize_t,
-    dense: cython.bint,
-    keyed: cython.bint,
-) -> cython.bint:
-    """Whether the bytes are `count` records, whose offset deltas rise up to `last`; dense: they are 0, 1, 2
-    and so on; keyed: each record has a key."""
-    record: Record
-    at: cython.size_t = 0
-    index: cython.Py_ssize_t
-    previous: cython.Py_ssize_t = -1
-    for index in range(count):
-        if not read_record(data, size, cython.address(at), cython.address(record)):
-            return False
-        if keyed and record.key_bytes < 0:
-            return False
-        if dense:
-            if record.offset_delta != index:
-                return False
-        elif record.offset_delta <= previous or record.offset_delta > last:
-            return False
-        previous = record.offset_delta
-    return at == size
 
 
 def walk(

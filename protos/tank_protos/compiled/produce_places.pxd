@@ -1,4 +1,4 @@
-# What `produce_run` keeps of a batch, and the record that it makes of it.
+# What `produce_run` and `kafka_run` keep of a batch, and the record that they make of it.
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 
 cdef struct Place:
@@ -9,6 +9,20 @@ cdef struct Place:
     # The first message's; 0: the bundle is compressed.
     uint64_t timestamp_ms
     uint32_t request_id
+
+# What `kafka_run` keeps of a record batch.
+cdef struct RecordBatchPlace:
+    # Of the batch in its buffer.
+    Py_ssize_t offset
+    uint32_t length
+    uint32_t messages
+    uint64_t timestamp_ms
+    # Of the bytes that the batch's own checksum covers.
+    uint32_t crc
+    # The producer's, of the first message.
+    uint32_t sequence
+    # As the client sent it.
+    uint32_t correlation_id
 
 # tank_protos.index_record, field by field: no gaps, so it is copied as it lies in memory.
 cdef struct Record:

@@ -121,6 +121,28 @@ cdef inline bint read_record(const uint8_t *data, size_t end, size_t *at, Record
     return here == record.stop
 
 
+cdef inline bint are_good(
+    const uint8_t *data, size_t size, Py_ssize_t count, Py_ssize_t last, bint dense, bint keyed
+) noexcept nogil:
+    """Whether the bytes are `count` records, whose offset deltas rise up to `last`; dense: they are 0, 1, 2 and so on;
+    keyed: each record has a key."""
+    cdef Record record
+    cdef size_t at = 0
+    cdef Py_ssize_t index, previous = -1
+    for index in range(count):
+        if not read_record(data, size, &at, &record):
+            return False
+        if keyed and record.key_bytes < 0:
+            return False
+        if dense:
+            if record.offset_delta != index:
+                return False
+        elif record.offset_delta <= previous or record.offset_delta > last:
+            return False
+        previous = record.offset_delta
+    return at == size
+
+
 cdef inline uint64_t zigzag(int64_t value) noexcept nogil:
     """The bits of a signed integer, with its sign in the lowest."""
     return (<uint64_t>value << 1) ^ (0 - <uint64_t>(value < 0))
