@@ -341,7 +341,7 @@ def _kafka_run(chance: Random) -> Call:
     most, largest, latest_ms = (
         chance.choice((1, 3, 1000)),
         chance.choice((100, 1 << 20)),
-        chance.choice((0, 2**62)),
+        chance.choice((4, 2**62, 2**62, 2**62)),
     )
     rules = tuple(chance.random() < 0.5 for _ in range(3))
     room, begin = chance.choice((50, 1 << 20)), chance.choice((0, 0, 1))
