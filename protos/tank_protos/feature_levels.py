@@ -60,9 +60,14 @@ KAFKA: Final = 2
 """The level from which on topics may be stored as Kafka's record batches, may have names by Kafka's rule, and
 may have the settings that came with these.
 """
+GROUPS: Final = 3
+"""The level from which on brokers keep consumer groups in a topic of their own. Controllers that don't know
+this level refuse to create that topic.
+"""
 FORMATS: Final = {
     FIRST: Formats(snapshot=1, push=PUSH_VERSION, data_folder=1),
     KAFKA: Formats(snapshot=2, push=PUSH_VERSION, data_folder=2),
+    GROUPS: Formats(snapshot=2, push=PUSH_VERSION, data_folder=2),
 }
 """By level."""
 OWN: Final = Levels(min(FORMATS), max(FORMATS))

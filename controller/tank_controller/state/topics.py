@@ -158,7 +158,7 @@ def _check_name(state: ClusterState, name: str, *, internal: bool) -> None:
     """Judges a new topic's name by the rule of the feature level in force: entries of an earlier level were
     judged so, too. internal: whether a broker wants it for itself.
     """
-    if internal and (state.feature_level < feature_levels.KAFKA or name not in INTERNAL_TOPICS):
+    if internal and (state.feature_level < feature_levels.GROUPS or name not in INTERNAL_TOPICS):
         message = f"brokers have no topic {name} of their own at feature level {state.feature_level}"
         raise Rejected(ErrorCode.INVALID_NAME, f"{message}: {WHAT_TO_DO}")
     if problem := topic_name_problem(name):

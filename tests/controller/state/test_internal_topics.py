@@ -4,6 +4,7 @@ them."""
 import pytest
 
 from tank_protos.error_codes import ErrorCode
+from tank_protos.feature_levels import GROUPS, KAFKA
 from tank_protos.generated import control_pb2 as pb
 from tests.controller.cluster_for_tests import Cluster
 from tests.controller.commands_for_tests import alter, create, create_internal, delete, raise_level
@@ -11,10 +12,17 @@ from tests.controller.commands_for_tests import alter, create, create_internal, 
 OFFSETS = "__consumer_offsets"
 
 
+def upgraded(*brokers: int, level: int = GROUPS) -> Cluster:
+    """A cluster of these brokers, with this feature level in force."""
+    cluster = Cluster(*brokers)
+    for each in range(KAFKA, level + 1):
+        cluster.do(raise_level(each))
+    return cluster
+
+
 def with_internal(*brokers: int, partitions: int = 1) -> tuple[Cluster, int]:
     """A cluster with the topic, and the topic's id."""
-    cluster = Cluster(*brokers)
-    cluster.do(raise_level())
+    cluster = upgraded(*brokers)
     return cluster, cluster.do(create_internal(partitions=partitions)).topic_id
 
 
@@ -23,8 +31,7 @@ def factor(topic_id: int, wanted: int) -> pb.Command:
 
 
 def test_a_broker_creates_what_users_can_not() -> None:
-    cluster = Cluster(1)
-    cluster.do(raise_level())
+    cluster = upgraded(1)
     assert cluster.error(create(OFFSETS)) is ErrorCode.INVALID_NAME
     topic_id = cluster.do(create_internal()).topic_id
     assert cluster.seen(topic_id).name == OFFSETS
@@ -32,13 +39,14 @@ def test_a_broker_creates_what_users_can_not() -> None:
 
 
 def test_brokers_have_no_other_topics_of_their_own() -> None:
-    cluster = Cluster(1)
-    cluster.do(raise_level())
+    cluster = upgraded(1)
     assert cluster.error(create_internal("orders")) is ErrorCode.INVALID_NAME
 
 
-def test_older_brokers_know_no_such_topics() -> None:
-    assert Cluster(1).error(create_internal()) is ErrorCode.INVALID_NAME
+@pytest.mark.parametrize("level", [KAFKA - 1, KAFKA])
+def test_controllers_of_an_earlier_level_would_refuse_it_so_it_waits(level: int) -> None:
+    cluster = upgraded(1, level=level)
+    assert cluster.error(create_internal()) is ErrorCode.INVALID_NAME
 
 
 @pytest.mark.parametrize("change", [delete, lambda topic_id: alter(topic_id, partitions=51)])
