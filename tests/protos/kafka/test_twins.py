@@ -280,7 +280,8 @@ def test_they_write_the_same_records_with_headers_and_nulls(
     for found in (headers, {**headers, 10**6: ((b"h", None),)}):
         assert agree("encode_columns", *columns, found) == records.encode(made)
     bare = [record._replace(headers=()) for record in made]
-    for none in (None, {}):
+    no_headers: dict[int, Any] = {}
+    for none in (None, no_headers):
         assert agree("encode_columns", *columns, none) == records.encode(bare)
 
 
