@@ -3,6 +3,7 @@
 import pytest
 
 from tank_controller import limits
+from tank_protos.feature_levels import GROUPS, KAFKA
 from tests.controller.cluster_for_tests import Cluster
 from tests.controller.commands_for_tests import create_internal, raise_level
 from tests.controller.governed import Governed
@@ -11,7 +12,8 @@ from tests.controller.governed import Governed
 def born_as_one(partitions: int = 50) -> tuple[Governed, int]:
     """A cluster of one broker with the internal topic, whose id comes with it."""
     cluster = Cluster(1)
-    cluster.do(raise_level())
+    for level in (KAFKA, GROUPS):
+        cluster.do(raise_level(level))
     topic_id = cluster.do(create_internal(partitions=partitions)).topic_id
     return Governed(cluster), topic_id
 
@@ -67,7 +69,8 @@ def test_the_factor_waits_until_all_partitions_have_so_many_replicas() -> None:
 
 def test_a_users_topic_keeps_its_factor() -> None:
     cluster = Cluster(1)
-    cluster.do(raise_level())
+    for level in (KAFKA, GROUPS):
+        cluster.do(raise_level(level))
     topic_id = cluster.topic(factor=1)
     governed = Governed(cluster)
     cluster.up(2)
