@@ -107,7 +107,11 @@ class KafkaLiveBroker(LiveBroker):
         with KafkaSocket(self.process.kafka_port, 60) as client:
             known = client.ask(MetadataRequest(None), MetadataResponse, 12).topics
             kept = {*TOPICS, *live_target.TOPICS, live_target.WITNESS, WITNESS}
-            others = [DeleteTopicState(topic.name) for topic in known if topic.name not in kept]
+            others = [
+                DeleteTopicState(topic.name)
+                for topic in known
+                if topic.name not in kept and not topic.is_internal  # the broker keeps its groups in one
+            ]
             answer = client.ask(DeleteTopicsRequest(others, timeout_ms=30_000), DeleteTopicsResponse, 6)
             assert not any(result.error_code for result in answer.responses), answer
             for name in (*TOPICS, WITNESS):

@@ -51,6 +51,7 @@ class _Alarm(Waiter[Partition]):
 
     def __init__(self, timer: GroupTimer, wanted_ms: int) -> None:
         super().__init__()
+        self.is_request = False
         self._timer = timer
         self.wanted_ms = wanted_ms
 

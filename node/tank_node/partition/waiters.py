@@ -34,9 +34,11 @@ class Waiter(Generic[P]):
     """A request that waits for the high-water mark of some partitions. `broker.deadlines` keeps its
     deadline."""
 
-    __slots__ = ("asked_by", "deadline_ms", "done", "entries", "partitions")
+    __slots__ = ("asked_by", "deadline_ms", "done", "entries", "is_request", "partitions")
 
     def __init__(self) -> None:
+        self.is_request = True
+        """Whether a request waits; False: something of the broker's own, which no metric counts."""
         self.asked_by: Session | None = None
         """The session of the client that waits. Its connection is closed if a bug keeps it from its answer: a
         client takes silence for a slow broker."""

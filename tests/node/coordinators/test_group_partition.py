@@ -85,6 +85,15 @@ def test_a_silent_member_is_out_after_its_session(tmp_path: Path) -> None:
         assert at.groups.describe(GROUP).state is GroupState.EMPTY
 
 
+def test_a_group_that_has_members_is_no_request_that_waits(tmp_path: Path) -> None:
+    with coordinating(tmp_path) as at:
+        ready(at)
+        at.join()
+        at.settle()
+        assert at.node.broker.deadlines.next_deadline_ms() is not None, "the member's session has an end"
+        assert at.node.metrics.waiting == 0
+
+
 def test_members_go_on_after_a_restart_with_one_full_session(tmp_path: Path) -> None:
     with coordinating(tmp_path) as at:
         member = ready(at).stable_member()
