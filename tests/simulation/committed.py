@@ -50,6 +50,8 @@ class Committed:
     """Old messages go, by the topic's settings."""
     retained: int = 0
     """And no later ones than up to here: no leader's retention has gone further."""
+    unseen: list[tuple[int, int]] = field(default_factory=list)
+    """Numbers, first to last, that were committed and taken by retention in one event: the books saw none."""
     deleted: int = 0
     """The greatest number that a client asked to delete up to, without it: a log may begin there."""
     positions: dict[str, int] = field(default_factory=dict)
@@ -78,6 +80,15 @@ class Committed:
     def is_trimmed(self) -> bool:
         """Old messages go, by the topic's settings or because a client asks for it."""
         return self.retains or self.deleted > 0
+
+    def note_unseen(self, first_available: int) -> None:
+        """Notes what a leader's log, which begins there, lacks of what was committed in the last event."""
+        if self.retains and first_available - 1 > self.end:
+            self.unseen.append((self.end + 1, first_available - 1))
+
+    def may_be_unseen(self, number: int) -> bool:
+        """Whether the message with this number, or any message (0), may have come and gone in one event."""
+        return any(first <= number <= last for first, last in self.unseen) if number else bool(self.unseen)
 
     @property
     def end(self) -> int:

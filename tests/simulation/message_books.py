@@ -219,6 +219,7 @@ class MessageBooks:
             key,
             mark,
         )
+        books.note_unseen(log.first_available)
         for record, data in stored(log, books.end, mark):
             batch = Batch.of(record, data)
             self.world.counts["messages committed"] += books.commit(batch, partition.leader_epoch)
@@ -315,6 +316,9 @@ class MessageBooks:
         books = self.of(key)
         numbers = books.payloads.get(payload, [])
         if payload in books.before:
+            return
+        if not numbers and books.may_be_unseen(number):
+            self.world.counts["messages that retention took before a look"] += 1
             return
         must(bool(numbers), "%s of %s is acknowledged before it is committed", payload, key)
         books.acknowledged[payload] = number
