@@ -24,6 +24,22 @@ def test_acknowledged_means_committed_and_where_it_was_said(books: MessageBooks)
         books.acknowledged(KEY, b"b", 1)
 
 
+def test_retention_may_take_messages_in_the_event_that_commits_them_alone(
+    books: MessageBooks,
+) -> None:
+    of_key = books.of(KEY)
+    of_key.note_unseen(6)
+    assert not of_key.unseen, "the topic keeps all messages"
+    of_key.retains = True
+    of_key.note_unseen(6)  # a leader's log begins with 6; 4 and 5 were never looked at
+    committed(of_key, 6, b"f", epoch=3)
+    books.acknowledged(KEY, b"d", 4)
+    with pytest.raises(Violation, match="acknowledged before it is committed"):
+        books.acknowledged(KEY, b"g", 7)
+    with pytest.raises(Violation, match="acknowledged at 5 and stored at"):
+        books.acknowledged(KEY, b"f", 5)
+
+
 def test_what_was_refused_is_never_committed(books: MessageBooks) -> None:
     books.refused(KEY, [b"new"])
     with pytest.raises(Violation, match="was refused, and is committed"):
