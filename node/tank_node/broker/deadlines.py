@@ -18,7 +18,7 @@ FAILED: Final = "internal_error"
 class Deadlines:
     """All waiters of a node, with their deadlines. A part of `broker.Broker`, whose tick gives the time."""
 
-    __slots__ = ("_deadlines", "_metrics", "_order", "_tick", "_waiting", "entries")
+    __slots__ = ("_deadlines", "_metrics", "_order", "_tick", "entries", "waits")
 
     def __init__(self, tick: Tick[Partition], metrics: Metrics) -> None:
         self._tick = tick
@@ -27,7 +27,7 @@ class Deadlines:
         """The sum of `Waiter.entries` of all waiters."""
         self._deadlines: list[tuple[int, int, Waiter[Partition]]] = []
         self._order = itertools.count()
-        self._waiting = 0
+        self.waits = 0
         """Number of waits that have not ended."""
 
     @property
@@ -44,10 +44,10 @@ class Deadlines:
         for partition in partitions:
             partition.waiters[waiter] = None
         heapq.heappush(self._deadlines, (waiter.deadline_ms, next(self._order), waiter))
-        self._waiting += 1
+        self.waits += 1
         self._metrics.waiting += waiter.is_request
         self.entries += waiter.entries
-        if len(self._deadlines) > 2 * self._waiting + 1024:
+        if len(self._deadlines) > 2 * self.waits + 1024:
             # A waiter that ended early leaves its deadline in the heap; up to an hour's worth would pile up.
             self._deadlines = [entry for entry in self._deadlines if not entry[2].done]
             heapq.heapify(self._deadlines)
@@ -59,7 +59,7 @@ class Deadlines:
         waiter.done = True
         for partition in waiter.partitions:
             partition.waiters.pop(waiter, None)
-        self._waiting -= 1
+        self.waits -= 1
         self._metrics.waiting -= waiter.is_request
         self.entries -= waiter.entries
 

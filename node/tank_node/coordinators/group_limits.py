@@ -1,9 +1,14 @@
 """The bounds of groups, each with its reason. Sizes are bytes, times are milliseconds."""
 
 from dataclasses import dataclass
+from typing import Final
 
 KIB = 1024
 MIB = 1024 * KIB
+LEAST_REBALANCE_MS: Final = 10
+"""The shortest wait for members to join again, also where all of them say less: a group that waits for a
+static member who is away begins its wait anew each time.
+"""
 
 
 @dataclass(slots=True, frozen=True)

@@ -233,6 +233,9 @@ class GroupPartition:
             else:
                 self._answer(action)
         due_ms = group.members.next_deadline_ms()
+        if due_ms is not None:
+            # A time that is over comes in the next look: a group can't keep one look going for ever.
+            due_ms = max(due_ms, self._broker.tick.monotonic_ms + 1)
         if due_ms is not None and not 0 < group.due_ms <= due_ms:
             group.due_ms = due_ms
             heapq.heappush(self._due, (due_ms, next(self._order), group))

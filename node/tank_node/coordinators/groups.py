@@ -8,6 +8,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
+from typing import Final
 from uuid import uuid4
 
 from tank_node.broker.broker import Broker
@@ -34,6 +35,9 @@ from tank_protos.wire.names import GROUPS_TOPIC
 
 logger = logging.getLogger(__name__)
 
+_NAME_IN_ID: Final = 200
+"""The most characters of a client's name, or of a static member's, in a member id."""
+
 
 class Groups:
     """All groups that one broker coordinates; made at its first use, by `groups_of`."""
@@ -44,7 +48,7 @@ class Groups:
         """new_member_id: returns an id that no member has had, for a client of this name."""
         self.settings = settings
         self._broker = broker
-        self._new_member_id = new_member_id or _random_id
+        self._new_member_id = new_member_id or random_member_id
         self._topic = OffsetsTopic(broker, settings.topic_partitions)
         self._led: dict[int, GroupPartition] = {}
         """The partitions that this broker coordinates, by number; also some that have ended."""
@@ -287,8 +291,10 @@ class Groups:
             led.close()
 
 
-def _random_id(client_id: str) -> str:
-    return f"{client_id}-{uuid4()}"
+def random_member_id(client_id: str) -> str:
+    """Returns an id that no member has had, for a client, or a static member, of this name."""
+    # Cut, because the whole must fit into the fields of records and answers, where the name alone just does.
+    return f"{client_id[:_NAME_IN_ID]}-{uuid4()}"
 
 
 def groups_of(broker: Broker) -> Groups:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from tank_node.coordinators.group_error import GroupError
+from tank_node.coordinators.group_limits import LEAST_REBALANCE_MS
 from tank_node.coordinators.group_requests import JoinRequest, MemberName
 from tank_node.coordinators.member import Member, Protocols
 
@@ -110,7 +111,7 @@ class GroupMembers:
     @property
     def rebalance_ms(self) -> int:
         """How long to wait for members: the greatest of their times."""
-        return max((member.rebalance_ms for member in self), default=0)
+        return max((max(member.rebalance_ms, LEAST_REBALANCE_MS) for member in self), default=0)
 
     def support(self, protocols: Protocols, besides: Member | None = None) -> bool:
         """Whether all other members know one of these protocols."""

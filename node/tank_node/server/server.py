@@ -209,7 +209,7 @@ class Server:
         self._in_tick = False
         if broker.rolled:
             self._maintenance.look_at_rolled()
-        if self._metrics.waiting:
+        if broker.deadlines.waits:
             self._set_timer()
 
     def _ready(self, connection: Connection) -> None:

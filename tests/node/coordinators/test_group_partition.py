@@ -14,6 +14,7 @@ from tank_node.coordinators.group_records import batch_of, offset_record
 from tank_node.coordinators.group_requests import CommittedOffset, MemberName
 from tank_node.coordinators.group_settings import GroupSettings
 from tank_node.coordinators.group_state import GroupState
+from tank_node.coordinators.groups import random_member_id
 from tank_node.disk import OsDisk
 from tank_node.limits import Limits
 from tank_protos.wire.buffer import Buffer
@@ -92,6 +93,11 @@ def test_a_group_that_has_members_is_no_request_that_waits(tmp_path: Path) -> No
         at.settle()
         assert at.node.broker.deadlines.next_deadline_ms() is not None, "the member's session has an end"
         assert at.node.metrics.waiting == 0
+
+
+def test_a_members_id_fits_into_its_fields_whatever_its_client_is_called() -> None:
+    assert len(random_member_id("c" * 32_767)) < 300
+    assert random_member_id("billing").startswith("billing-")
 
 
 def test_members_go_on_after_a_restart_with_one_full_session(tmp_path: Path) -> None:
