@@ -15,8 +15,7 @@ from tank_protos.generated.kafka import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from tank_protos.kafka import record_batch, records
-from tank_protos.kafka.record_batch import NO_PRODUCER, RecordBatchHeader
+from tank_protos.kafka import produced_batch
 from tank_protos.wire.buffer import Buffer
 from tank_protos.wire.errors import WireError
 
@@ -125,23 +124,5 @@ def _joined(version: int, message: Sequence[Buffer]) -> bytes:
 
 def batch_of(stored: Sequence[StoredRecord], now_ms: int) -> bytes:
     """A record batch of these records, at least one, with this time."""
-    count = len(stored)
-    payload = records.encode_columns(
-        range(count), [0] * count, [key for key, _ in stored], [value for _, value in stored]
-    )
-    header = RecordBatchHeader(
-        base_offset=0,
-        batch_length=0,
-        leader_epoch=record_batch.NO_EPOCH,
-        magic=record_batch.MAGIC,
-        crc=0,
-        attributes=0,
-        last_offset_delta=count - 1,
-        base_timestamp_ms=now_ms,
-        max_timestamp_ms=now_ms,
-        producer_id=NO_PRODUCER.producer_id,
-        producer_epoch=NO_PRODUCER.producer_epoch,
-        base_sequence=NO_PRODUCER.base_sequence,
-        records_count=count,
-    )
-    return record_batch.seal(header, payload)
+    keys, values = zip(*stored, strict=True)
+    return produced_batch.encode(values, timestamps=now_ms, keys=keys, compression=False)

@@ -43,7 +43,7 @@ def offset_commit(call: "KafkaCall", body: memoryview) -> None:
             )
             for topic in request.topics
         ]
-        failed = next(filter(None, (first_error(topic.partitions) for topic in topics)), 0)
+        failed = first_error(each for topic in topics for each in topic.partitions)
         call.answer(OffsetCommitResponse(topics=topics), outcome_of(failed))
 
     broker = call.session.broker

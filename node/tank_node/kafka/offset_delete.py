@@ -33,7 +33,7 @@ def offset_delete(call: "KafkaCall", body: memoryview) -> None:
         failed = response.error_code
         if not failed:
             response.topics = _results(wanted, results)
-            failed = next(filter(None, (first_error(topic.partitions) for topic in response.topics)), 0)
+            failed = first_error(each for topic in response.topics for each in topic.partitions)
         call.answer(response, outcome_of(failed))
 
     partitions = [(name, number) for name, numbers in wanted.items() for number in numbers]

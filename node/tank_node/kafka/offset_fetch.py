@@ -62,7 +62,7 @@ def offset_fetch(call: "KafkaCall", body: memoryview) -> None:
         OffsetFetchResponseTopic(name, [_partition(number, offset, missing) for number, offset in offsets])
         for name, offsets in found
     ]
-    outcome = outcome_of(code or next(filter(None, (first_error(topic.partitions) for topic in topics)), 0))
+    outcome = outcome_of(code or first_error(each for topic in topics for each in topic.partitions))
     call.answer(OffsetFetchResponse(topics=topics), outcome)
 
 
