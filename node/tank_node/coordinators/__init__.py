@@ -1,6 +1,7 @@
 """Consumer groups: who reads which partitions, and how far a group has read. Knows no client's protocol.
 
-- `group_error`, `group_requests`: what is asked of a group's coordinator, and what it answers
+- `group_error`, `group_requests`, `consumer_requests`: what is asked of a group's coordinator, and what it
+  answers
 - `group_settings`, `group_limits`: what an operator chooses; what bounds it all
 - `classic_group`: the machine of one group: requests and times in, answers and images out
 - `joins`, `replacements`, `rebalance`, `generation`, `answers`, `group_actions`: from one generation to the

@@ -42,3 +42,14 @@ class GroupError(IntEnum):
     UNKNOWN_TOPIC = 18
     """There is no such topic or partition to commit an offset of."""
     INVALID_REQUEST = 19
+    UNRELEASED_INSTANCE_ID = 20
+    """Another member lives under the instance id that a static member wants to join with."""
+    FENCED_MEMBER_EPOCH = 21
+    """The member's epoch is not the coordinator's: the member gives up what it has, and joins again."""
+    STALE_MEMBER_EPOCH = 22
+    """The member's epoch is not the coordinator's, in a request about offsets: the client sends a heartbeat,
+    and tries again."""
+    UNSUPPORTED_ASSIGNOR = 23
+    """The coordinator has no assignor of this name."""
+    INVALID_REGEX = 24
+    """The regular expression of topics can't be read, or is one that the coordinator refuses."""
