@@ -89,6 +89,20 @@ class ErrorCode(IntEnum):
     LIMIT_REACHED = 0x25
     TOO_MANY_PRODUCERS = 0x26
     OTHER_FORMAT = 0x27
+    UNKNOWN_MEMBER = 0x28
+    FENCED_MEMBER_EPOCH = 0x29
+    STALE_MEMBER_EPOCH = 0x2A
+    UNRELEASED_INSTANCE = 0x2B
+    FENCED_INSTANCE = 0x2C
+    GROUP_NOT_EMPTY = 0x2D
+    GROUP_FULL = 0x2E
+    SUBSCRIBED = 0x2F
+    REBALANCING = 0x30
+    OTHER_GROUP_TYPE = 0x31
+    UNSUPPORTED_ASSIGNOR = 0x32
+    COORDINATOR_NOT_AVAILABLE = 0x33
+    COORDINATOR_LOADING = 0x34
+    LEVEL_TOO_LOW = 0x35
     OTHER_LEADER = 0xFC
     NO_LEADER = 0xFD
     READ_ONLY = 0xFE
@@ -127,3 +141,15 @@ class TroubleKind(IntEnum):
     NOT_OPENED = 3
     HANGS = 4
     UNKNOWN_EPOCH = 5
+
+
+class GroupStateCode(IntEnum):
+    """A consumer group's state, in ListGroupsResponse and DescribeGroupsResponse."""
+
+    DEAD = 0
+    EMPTY = 1
+    PREPARING_REBALANCE = 2
+    COMPLETING_REBALANCE = 3
+    STABLE = 4
+    ASSIGNING = 5
+    RECONCILING = 6

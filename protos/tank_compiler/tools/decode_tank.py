@@ -34,6 +34,7 @@ _WHOLE_TOPIC: Final = (ProduceError.READ_ONLY, ProduceError.UNKNOWN_TOPIC)
 """Result bytes that stand once for all partitions of a topic."""
 _ANSWERED_AS: Final = {5: 1}
 """The ids of requests whose answers have another id, and that id."""
+_REQUEST_ID_BYTES: Final = 4
 
 
 class TankProtocol:
@@ -56,7 +57,7 @@ class TankProtocol:
         """See WireProtocol."""
         message = self._message(head.shown["id"], side)
         assert message is not None, "only frames of known messages are read"
-        return _read(message, payload, message.versions.low, exchange)
+        return _read(message, payload, _version(message, payload, exchange), exchange)
 
     def alone(self, message: Message, payload: memoryview, version: int) -> Reading:
         """See WireProtocol."""
@@ -65,6 +66,17 @@ class TankProtocol:
     def _message(self, number: int, side: Side) -> Message | None:
         kind = Kind.REQUEST if side is Side.CLIENT else Kind.RESPONSE
         return self._messages.get((kind, number)) or self._messages.get((Kind.DATA, number))
+
+
+def _version(message: Message, payload: memoryview, exchange: Exchange) -> int:
+    """The version of a message. Our own answers have that of their request, whose id they begin with; without
+    the request, the lowest."""
+    lowest = message.versions.low
+    if message.kind is not Kind.RESPONSE or message.versions.high == lowest:
+        return lowest
+    asked = exchange.asked((message.id or 0, int.from_bytes(payload[:_REQUEST_ID_BYTES], "little")))
+    version = None if asked is None else asked.fields.get("Version")
+    return version if isinstance(version, int) and version in message.versions else lowest
 
 
 def _read(message: Message, payload: memoryview, version: int, exchange: Exchange) -> Reading:

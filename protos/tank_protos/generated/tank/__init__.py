@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from tank_protos.generated.tank.create_topic_response import CreateTopicResponse
     from tank_protos.generated.tank.create_topics_request import CreateTopicsRequest, TopicSetting
     from tank_protos.generated.tank.create_topics_response import CreateTopicsResponse
+    from tank_protos.generated.tank.delete_groups_request import DeleteGroupsRequest
+    from tank_protos.generated.tank.delete_groups_response import DeletedGroup, DeleteGroupsResponse
+    from tank_protos.generated.tank.delete_positions_request import DeletePositionsRequest, PositionsOfTopic
+    from tank_protos.generated.tank.delete_positions_response import DeletedPosition, DeletePositionsResponse
     from tank_protos.generated.tank.delete_topic_request import DeleteTopicRequest
     from tank_protos.generated.tank.delete_topic_response import DeleteTopicResponse
     from tank_protos.generated.tank.describe_broker_request import DescribeBrokerRequest
@@ -41,6 +45,13 @@ if TYPE_CHECKING:
         DescribeClusterResponse,
         HostAddress,
         KnownHost,
+    )
+    from tank_protos.generated.tank.describe_groups_request import DescribeGroupsRequest
+    from tank_protos.generated.tank.describe_groups_response import (
+        DescribedGroup,
+        DescribeGroupsResponse,
+        GroupMember,
+        MemberTopic,
     )
     from tank_protos.generated.tank.describe_topics_request import DescribeTopicsRequest
     from tank_protos.generated.tank.describe_topics_response import (
@@ -65,6 +76,8 @@ if TYPE_CHECKING:
     from tank_protos.generated.tank.fetch_positions_response import CommittedPosition, FetchPositionsResponse
     from tank_protos.generated.tank.find_by_time_request import FindByTimeRequest, TimeToFind
     from tank_protos.generated.tank.find_by_time_response import FindByTimeResponse, FoundTime
+    from tank_protos.generated.tank.group_heartbeat_request import GroupHeartbeatRequest, OwnedTopic
+    from tank_protos.generated.tank.group_heartbeat_response import AssignedTopic, GroupHeartbeatResponse
     from tank_protos.generated.tank.idempotent_produce_request import (
         IdempotentPartition,
         IdempotentProduceRequest,
@@ -78,7 +91,7 @@ if TYPE_CHECKING:
     from tank_protos.generated.tank.init_producer_request import InitProducerRequest
     from tank_protos.generated.tank.init_producer_response import InitProducerResponse
     from tank_protos.generated.tank.list_groups_request import ListGroupsRequest
-    from tank_protos.generated.tank.list_groups_response import ListGroupsResponse
+    from tank_protos.generated.tank.list_groups_response import ListedGroup, ListGroupsResponse
     from tank_protos.generated.tank.ping import Ping
     from tank_protos.generated.tank.produce_record_batches_request import (
         ProduceRecordBatchesRequest,
@@ -113,6 +126,7 @@ _HOMES: Final = {
     "AlteredSetting": "alter_topic_request",
     "AlterTopicRequest": "alter_topic_request",
     "AlterTopicResponse": "alter_topic_response",
+    "AssignedTopic": "group_heartbeat_response",
     "AwaitEndsRequest": "await_ends_request",
     "AwaitEndsResponse": "await_ends_response",
     "CommitPositionsRequest": "commit_positions_request",
@@ -132,6 +146,12 @@ _HOMES: Final = {
     "CreateTopicResponse": "create_topic_response",
     "CreateTopicsRequest": "create_topics_request",
     "CreateTopicsResponse": "create_topics_response",
+    "DeletedGroup": "delete_groups_response",
+    "DeletedPosition": "delete_positions_response",
+    "DeleteGroupsRequest": "delete_groups_request",
+    "DeleteGroupsResponse": "delete_groups_response",
+    "DeletePositionsRequest": "delete_positions_request",
+    "DeletePositionsResponse": "delete_positions_response",
     "DeleteTopicRequest": "delete_topic_request",
     "DeleteTopicResponse": "delete_topic_response",
     "DescribeBrokerRequest": "describe_broker_request",
@@ -139,9 +159,12 @@ _HOMES: Final = {
     "DescribeClusterRequest": "describe_cluster_request",
     "DescribeClusterResponse": "describe_cluster_response",
     "DescribedBroker": "describe_topics_response",
+    "DescribedGroup": "describe_groups_response",
     "DescribedPartition": "describe_topics_response",
     "DescribedSetting": "describe_topics_response",
     "DescribedTopic": "describe_topics_response",
+    "DescribeGroupsRequest": "describe_groups_request",
+    "DescribeGroupsResponse": "describe_groups_response",
     "DescribeTopicsRequest": "describe_topics_request",
     "DescribeTopicsResponse": "describe_topics_response",
     "DiscoveredPartition": "discover_partitions_response",
@@ -164,6 +187,9 @@ _HOMES: Final = {
     "FindByTimeRequest": "find_by_time_request",
     "FindByTimeResponse": "find_by_time_response",
     "FoundTime": "find_by_time_response",
+    "GroupHeartbeatRequest": "group_heartbeat_request",
+    "GroupHeartbeatResponse": "group_heartbeat_response",
+    "GroupMember": "describe_groups_response",
     "HostAddress": "describe_cluster_response",
     "IdempotentPartition": "idempotent_produce_request",
     "IdempotentPartitionResult": "idempotent_produce_response",
@@ -176,10 +202,14 @@ _HOMES: Final = {
     "KnownEnd": "await_ends_request",
     "KnownHost": "describe_cluster_response",
     "Limit": "features_response",
+    "ListedGroup": "list_groups_response",
     "ListGroupsRequest": "list_groups_request",
     "ListGroupsResponse": "list_groups_response",
+    "MemberTopic": "describe_groups_response",
+    "OwnedTopic": "group_heartbeat_request",
     "PartitionTrouble": "describe_broker_response",
     "Ping": "ping",
+    "PositionsOfTopic": "delete_positions_request",
     "PositionToCommit": "commit_positions_request",
     "ProduceBasePartition": "produce_with_base_seq_num_request",
     "ProduceBaseTopic": "produce_with_base_seq_num_request",
@@ -228,6 +258,7 @@ __all__ = [
     "AlterTopicRequest",
     "AlterTopicResponse",
     "AlteredSetting",
+    "AssignedTopic",
     "AwaitEndsRequest",
     "AwaitEndsResponse",
     "CommitPositionsRequest",
@@ -247,15 +278,24 @@ __all__ = [
     "CreateTopicResponse",
     "CreateTopicsRequest",
     "CreateTopicsResponse",
+    "DeleteGroupsRequest",
+    "DeleteGroupsResponse",
+    "DeletePositionsRequest",
+    "DeletePositionsResponse",
     "DeleteTopicRequest",
     "DeleteTopicResponse",
+    "DeletedGroup",
+    "DeletedPosition",
     "DescribeBrokerRequest",
     "DescribeBrokerResponse",
     "DescribeClusterRequest",
     "DescribeClusterResponse",
+    "DescribeGroupsRequest",
+    "DescribeGroupsResponse",
     "DescribeTopicsRequest",
     "DescribeTopicsResponse",
     "DescribedBroker",
+    "DescribedGroup",
     "DescribedPartition",
     "DescribedSetting",
     "DescribedTopic",
@@ -279,6 +319,9 @@ __all__ = [
     "FindByTimeRequest",
     "FindByTimeResponse",
     "FoundTime",
+    "GroupHeartbeatRequest",
+    "GroupHeartbeatResponse",
+    "GroupMember",
     "HostAddress",
     "IdempotentPartition",
     "IdempotentPartitionResult",
@@ -293,9 +336,13 @@ __all__ = [
     "Limit",
     "ListGroupsRequest",
     "ListGroupsResponse",
+    "ListedGroup",
+    "MemberTopic",
+    "OwnedTopic",
     "PartitionTrouble",
     "Ping",
     "PositionToCommit",
+    "PositionsOfTopic",
     "ProduceBasePartition",
     "ProduceBaseTopic",
     "ProducePartition",

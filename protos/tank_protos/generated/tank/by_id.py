@@ -16,12 +16,18 @@ from tank_protos.generated.tank.create_topic_request import CreateTopicRequest
 from tank_protos.generated.tank.create_topic_response import CreateTopicResponse
 from tank_protos.generated.tank.create_topics_request import CreateTopicsRequest
 from tank_protos.generated.tank.create_topics_response import CreateTopicsResponse
+from tank_protos.generated.tank.delete_groups_request import DeleteGroupsRequest
+from tank_protos.generated.tank.delete_groups_response import DeleteGroupsResponse
+from tank_protos.generated.tank.delete_positions_request import DeletePositionsRequest
+from tank_protos.generated.tank.delete_positions_response import DeletePositionsResponse
 from tank_protos.generated.tank.delete_topic_request import DeleteTopicRequest
 from tank_protos.generated.tank.delete_topic_response import DeleteTopicResponse
 from tank_protos.generated.tank.describe_broker_request import DescribeBrokerRequest
 from tank_protos.generated.tank.describe_broker_response import DescribeBrokerResponse
 from tank_protos.generated.tank.describe_cluster_request import DescribeClusterRequest
 from tank_protos.generated.tank.describe_cluster_response import DescribeClusterResponse
+from tank_protos.generated.tank.describe_groups_request import DescribeGroupsRequest
+from tank_protos.generated.tank.describe_groups_response import DescribeGroupsResponse
 from tank_protos.generated.tank.describe_topics_request import DescribeTopicsRequest
 from tank_protos.generated.tank.describe_topics_response import DescribeTopicsResponse
 from tank_protos.generated.tank.discover_partitions_request import DiscoverPartitionsRequest
@@ -36,6 +42,8 @@ from tank_protos.generated.tank.fetch_positions_request import FetchPositionsReq
 from tank_protos.generated.tank.fetch_positions_response import FetchPositionsResponse
 from tank_protos.generated.tank.find_by_time_request import FindByTimeRequest
 from tank_protos.generated.tank.find_by_time_response import FindByTimeResponse
+from tank_protos.generated.tank.group_heartbeat_request import GroupHeartbeatRequest
+from tank_protos.generated.tank.group_heartbeat_response import GroupHeartbeatResponse
 from tank_protos.generated.tank.idempotent_produce_request import IdempotentProduceRequest
 from tank_protos.generated.tank.idempotent_produce_response import IdempotentProduceResponse
 from tank_protos.generated.tank.init_producer_request import InitProducerRequest
@@ -86,6 +94,10 @@ REQUESTS: Final[dict[int, type[Message]]] = {
     77: DescribeClusterRequest,
     78: ReserveProducerIdsRequest,
     79: ProduceRecordBatchesRequest,
+    80: GroupHeartbeatRequest,
+    81: DescribeGroupsRequest,
+    82: DeleteGroupsRequest,
+    83: DeletePositionsRequest,
 }
 """The request messages."""
 
@@ -115,6 +127,10 @@ RESPONSES: Final[dict[int, type[Message]]] = {
     77: DescribeClusterResponse,
     78: ReserveProducerIdsResponse,
     79: ProduceRecordBatchesResponse,
+    80: GroupHeartbeatResponse,
+    81: DescribeGroupsResponse,
+    82: DeleteGroupsResponse,
+    83: DeletePositionsResponse,
 }
 """The response messages."""
 

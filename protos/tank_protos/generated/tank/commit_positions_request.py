@@ -10,7 +10,7 @@ from typing import ClassVar, Self
 
 from tank_protos.wire.buffer import Buffer
 from tank_protos.wire.errors import TrailingBytes, Truncated, UnsupportedVersion
-from tank_protos.wire.message import unencodable
+from tank_protos.wire.message import no_place, unencodable
 
 _write_B = Struct("<B").pack
 _read_BIB = Struct("<BIB").unpack_from
@@ -19,6 +19,8 @@ _read_HQH = Struct("<HQH").unpack_from
 _write_HQH = Struct("<HQH").pack
 _read_I = Struct("<I").unpack_from
 _write_I = Struct("<I").pack
+_read_i = Struct("<i").unpack_from
+_write_i = Struct("<i").pack
 
 
 @dataclass(slots=True)
@@ -47,11 +49,13 @@ class CommitPositionsRequest:
     """Commits positions of a consumer group."""
 
     ID: ClassVar[int] = 72
-    VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
+    VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
     LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
         "version": (0, 255),
         "request_id": (0, 4294967295),
         "group": (0, 255),
+        "member_id": (0, 255),
+        "member_epoch": (-2147483648, 2147483647),
         "positions": (0, 4294967295),
     }
 
@@ -61,6 +65,11 @@ class CommitPositionsRequest:
     """Repeated in the answer."""
     group: str = ""
     """The group's name."""
+    member_id: str = ""
+    """The member that commits (GroupHeartbeat); empty: a client that is no member, which may commit while
+    the group has none. Version 1."""
+    member_epoch: int = -1
+    """The member's epoch; -1: no member. Version 1."""
     positions: list[PositionToCommit] = field(default_factory=list)
     """The positions."""
 
@@ -74,13 +83,25 @@ class CommitPositionsRequest:
         try:
             version, request_id, group_length = _read_BIB(payload, at)
             at += 6
-            if version > 0:
-                raise UnsupportedVersion(f"CommitPositionsRequest has no version {version}; known: 0")
+            if version > 1:
+                raise UnsupportedVersion(f"CommitPositionsRequest has no version {version}; known: 0-1")
             end = at + group_length
             if end > size:
                 raise Truncated("CommitPositionsRequest ends in CommitPositionsRequest.Group")
             group = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
             at = end
+            member_id: str = ""
+            member_epoch: int = -1
+            if version >= 1:
+                member_id_length = payload[at]
+                at += 1
+                end = at + member_id_length
+                if end > size:
+                    raise Truncated("CommitPositionsRequest ends in CommitPositionsRequest.MemberId")
+                member_id = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+                at = end
+                (member_epoch,) = _read_i(payload, at)
+                at += 4
             (positions_count,) = _read_I(payload, at)
             at += 4
             if positions_count * 13 > size - at:
@@ -118,7 +139,7 @@ class CommitPositionsRequest:
             raise Truncated("CommitPositionsRequest ends too early") from None
         if at != size:
             raise TrailingBytes(f"{size - at} bytes follow CommitPositionsRequest")
-        return cls(version, request_id, group, positions)
+        return cls(version, request_id, group, member_id, member_epoch, positions)
 
     @classmethod
     def read(cls, payload: memoryview, offset: int, version: int = 0) -> tuple[Self, int]:
@@ -128,13 +149,25 @@ class CommitPositionsRequest:
         try:
             version, request_id, group_length = _read_BIB(payload, at)
             at += 6
-            if version > 0:
-                raise UnsupportedVersion(f"CommitPositionsRequest has no version {version}; known: 0")
+            if version > 1:
+                raise UnsupportedVersion(f"CommitPositionsRequest has no version {version}; known: 0-1")
             end = at + group_length
             if end > size:
                 raise Truncated("CommitPositionsRequest ends in CommitPositionsRequest.Group")
             group = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
             at = end
+            member_id: str = ""
+            member_epoch: int = -1
+            if version >= 1:
+                member_id_length = payload[at]
+                at += 1
+                end = at + member_id_length
+                if end > size:
+                    raise Truncated("CommitPositionsRequest ends in CommitPositionsRequest.MemberId")
+                member_id = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+                at = end
+                (member_epoch,) = _read_i(payload, at)
+                at += 4
             (positions_count,) = _read_I(payload, at)
             at += 4
             if positions_count * 13 > size - at:
@@ -170,7 +203,7 @@ class CommitPositionsRequest:
                 )
         except (StructError, IndexError):
             raise Truncated("CommitPositionsRequest ends too early") from None
-        return cls(version, request_id, group, positions), at
+        return cls(version, request_id, group, member_id, member_epoch, positions), at
 
     def encode(self, version: int = 0) -> list[Buffer]:
         """The payload, in pieces. Raises OutOfRange, UnsupportedVersion."""
@@ -178,11 +211,20 @@ class CommitPositionsRequest:
         head = bytearray()
         try:
             version = self.version
-            if not 0 <= version <= 0:
-                raise UnsupportedVersion(f"CommitPositionsRequest has no version {version}; known: 0")
+            if not 0 <= version <= 1:
+                raise UnsupportedVersion(f"CommitPositionsRequest has no version {version}; known: 0-1")
             group_utf8 = self.group.encode("utf-8", "surrogateescape")
             head += _write_BIB(self.version, self.request_id, len(group_utf8))
             head += group_utf8
+            if version >= 1:
+                member_id_utf8 = self.member_id.encode("utf-8", "surrogateescape")
+                head += _write_B(len(member_id_utf8))
+                head += member_id_utf8
+                head += _write_i(self.member_epoch)
+            if not (version >= 1) and self.member_id != "":
+                raise no_place("CommitPositionsRequest.MemberId", version)
+            if not (version >= 1) and self.member_epoch != -1:
+                raise no_place("CommitPositionsRequest.MemberEpoch", version)
             head += _write_I(len(self.positions))
             for position_to_commit in self.positions:
                 topic_utf8 = position_to_commit.topic.encode("utf-8", "surrogateescape")

@@ -35,10 +35,10 @@ class CommitResult:
 
 @dataclass(slots=True)
 class CommitPositionsResponse:
-    """Answers CommitPositionsRequest."""
+    """Answers CommitPositionsRequest; the same in both versions."""
 
     ID: ClassVar[int] = 72
-    VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
+    VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
     LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
         "request_id": (0, 4294967295),
         "error": (0, 255),
@@ -58,8 +58,8 @@ class CommitPositionsResponse:
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:
         """The message that fills `payload`. Raises WireError."""
-        if version != 0:
-            raise UnsupportedVersion(f"CommitPositionsResponse has no version {version}; known: 0")
+        if not 0 <= version <= 1:
+            raise UnsupportedVersion(f"CommitPositionsResponse has no version {version}; known: 0-1")
         if type(payload) is not memoryview:
             payload = memoryview(payload)
         size = len(payload)
@@ -88,8 +88,8 @@ class CommitPositionsResponse:
     @classmethod
     def read(cls, payload: memoryview, offset: int, version: int = 0) -> tuple[Self, int]:
         """The message at `offset` and where it ends. Raises WireError."""
-        if version != 0:
-            raise UnsupportedVersion(f"CommitPositionsResponse has no version {version}; known: 0")
+        if not 0 <= version <= 1:
+            raise UnsupportedVersion(f"CommitPositionsResponse has no version {version}; known: 0-1")
         size = len(payload)
         at = offset
         try:
@@ -113,8 +113,8 @@ class CommitPositionsResponse:
 
     def encode(self, version: int = 0) -> list[Buffer]:
         """The payload, in pieces. Raises OutOfRange, UnsupportedVersion."""
-        if version != 0:
-            raise UnsupportedVersion(f"CommitPositionsResponse has no version {version}; known: 0")
+        if not 0 <= version <= 1:
+            raise UnsupportedVersion(f"CommitPositionsResponse has no version {version}; known: 0-1")
         out: list[Buffer] = []
         head = bytearray()
         try:

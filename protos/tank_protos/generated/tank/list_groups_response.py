@@ -10,9 +10,13 @@ from typing import ClassVar, Self
 
 from tank_protos.wire.buffer import Buffer
 from tank_protos.wire.errors import TrailingBytes, Truncated, UnsupportedVersion
-from tank_protos.wire.message import unencodable
+from tank_protos.wire.message import no_place, unencodable
 
 _write_B = Struct("<B").pack
+_read_BI = Struct("<BI").unpack_from
+_write_BI = Struct("<BI").pack
+_read_H = Struct("<H").unpack_from
+_write_H = Struct("<H").pack
 _read_I = Struct("<I").unpack_from
 _write_I = Struct("<I").pack
 _read_IBH = Struct("<IBH").unpack_from
@@ -20,17 +24,39 @@ _write_IBH = Struct("<IBH").pack
 
 
 @dataclass(slots=True)
+class ListedGroup:
+    """The groups, by name."""
+
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "group": (0, 65535),
+        "protocol_type": (0, 65535),
+        "state": (0, 255),
+        "members": (0, 4294967295),
+    }
+
+    group: str = ""
+    """The group's name."""
+    protocol_type: str = ""
+    """What its members have in common, for example consumer or connect; empty: it has had no members."""
+    state: int = 0
+    """A GroupStateCode."""
+    members: int = 0
+    """How many members it has."""
+
+
+@dataclass(slots=True)
 class ListGroupsResponse:
     """Answers ListGroupsRequest."""
 
     ID: ClassVar[int] = 74
-    VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
+    VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
     LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
         "request_id": (0, 4294967295),
         "error": (0, 255),
         "message": (0, 65535),
         "groups[]": (0, 255),
         "groups": (0, 4294967295),
+        "listed": (0, 4294967295),
     }
 
     request_id: int = 0
@@ -40,50 +66,40 @@ class ListGroupsResponse:
     message: str = ""
     """The reason of the error and what to do, for people; empty without an error."""
     groups: list[str] = field(default_factory=list)
-    """The groups' names, sorted."""
+    """The groups' names, sorted. Version 0."""
+    listed: list[ListedGroup] = field(default_factory=list)
+    """The groups, by name. Version 1."""
 
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:
         """The message that fills `payload`. Raises WireError."""
-        if version != 0:
-            raise UnsupportedVersion(f"ListGroupsResponse has no version {version}; known: 0")
         if type(payload) is not memoryview:
             payload = memoryview(payload)
-        size = len(payload)
-        at = 0
-        try:
-            request_id, error_, message_length = _read_IBH(payload, at)
-            at += 7
-            end = at + message_length
-            if end > size:
-                raise Truncated("ListGroupsResponse ends in ListGroupsResponse.Message")
-            message = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
-            at = end
-            (groups_count,) = _read_I(payload, at)
-            at += 4
-            if groups_count > size - at:
-                raise Truncated("ListGroupsResponse ends in ListGroupsResponse.Groups")
-            groups: list[str] = []
-            while groups_count:
-                groups_count -= 1
-                groups_item_length = payload[at]
-                at += 1
-                end = at + groups_item_length
-                if end > size:
-                    raise Truncated("ListGroupsResponse ends in ListGroupsResponse.Groups")
-                groups.append(payload[at:end].tobytes().decode("utf-8", "surrogateescape"))
-                at = end
-        except (StructError, IndexError):
-            raise Truncated("ListGroupsResponse ends too early") from None
-        if at != size:
-            raise TrailingBytes(f"{size - at} bytes follow ListGroupsResponse")
-        return cls(request_id, error_, message, groups)
+        found, at = cls.read(payload, 0, version)
+        if at != len(payload):
+            raise TrailingBytes(f"{len(payload) - at} bytes follow ListGroupsResponse")
+        return found
 
     @classmethod
     def read(cls, payload: memoryview, offset: int, version: int = 0) -> tuple[Self, int]:
         """The message at `offset` and where it ends. Raises WireError."""
-        if version != 0:
-            raise UnsupportedVersion(f"ListGroupsResponse has no version {version}; known: 0")
+        if not 0 <= version <= 1:
+            raise UnsupportedVersion(f"ListGroupsResponse has no version {version}; known: 0-1")
+        if version >= 1:
+            return cls._read_v1(payload, offset)
+        return cls._read_v0(payload, offset)
+
+    def encode(self, version: int = 0) -> list[Buffer]:
+        """The payload, in pieces. Raises OutOfRange, UnsupportedVersion."""
+        if not 0 <= version <= 1:
+            raise UnsupportedVersion(f"ListGroupsResponse has no version {version}; known: 0-1")
+        if version >= 1:
+            return self._encode_v1(version)
+        return self._encode_v0(version)
+
+    @classmethod
+    def _read_v0(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
+        """Reads versions 0."""
         size = len(payload)
         at = offset
         try:
@@ -110,12 +126,10 @@ class ListGroupsResponse:
                 at = end
         except (StructError, IndexError):
             raise Truncated("ListGroupsResponse ends too early") from None
-        return cls(request_id, error_, message, groups), at
+        return cls(request_id, error_, message, groups, []), at
 
-    def encode(self, version: int = 0) -> list[Buffer]:
-        """The payload, in pieces. Raises OutOfRange, UnsupportedVersion."""
-        if version != 0:
-            raise UnsupportedVersion(f"ListGroupsResponse has no version {version}; known: 0")
+    def _encode_v0(self, version: int) -> list[Buffer]:
+        """Encodes versions 0."""
         out: list[Buffer] = []
         head = bytearray()
         try:
@@ -127,6 +141,81 @@ class ListGroupsResponse:
                 groups_item_utf8 = groups_item.encode("utf-8", "surrogateescape")
                 head += _write_B(len(groups_item_utf8))
                 head += groups_item_utf8
+            if self.listed:
+                raise no_place("ListGroupsResponse.Listed", version)
+        except (StructError, UnicodeEncodeError) as error:
+            raise unencodable(self, error) from None
+        if head:
+            out.append(head)
+        return out
+
+    @classmethod
+    def _read_v1(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
+        """Reads versions 1."""
+        size = len(payload)
+        at = offset
+        try:
+            request_id, error_, message_length = _read_IBH(payload, at)
+            at += 7
+            end = at + message_length
+            if end > size:
+                raise Truncated("ListGroupsResponse ends in ListGroupsResponse.Message")
+            message = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+            at = end
+            (listed_count,) = _read_I(payload, at)
+            at += 4
+            if listed_count * 9 > size - at:
+                raise Truncated("ListGroupsResponse ends in ListGroupsResponse.Listed")
+            listed: list[ListedGroup] = []
+            while listed_count:
+                listed_count -= 1
+                (listed_group_group_length,) = _read_H(payload, at)
+                at += 2
+                end = at + listed_group_group_length
+                if end > size:
+                    raise Truncated("ListGroupsResponse ends in ListedGroup.Group")
+                listed_group_group = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+                at = end
+                (listed_group_protocol_type_length,) = _read_H(payload, at)
+                at += 2
+                end = at + listed_group_protocol_type_length
+                if end > size:
+                    raise Truncated("ListGroupsResponse ends in ListedGroup.ProtocolType")
+                listed_group_protocol_type = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+                at = end
+                listed_group_state, listed_group_members = _read_BI(payload, at)
+                at += 5
+                listed.append(
+                    ListedGroup(
+                        listed_group_group,
+                        listed_group_protocol_type,
+                        listed_group_state,
+                        listed_group_members,
+                    )
+                )
+        except (StructError, IndexError):
+            raise Truncated("ListGroupsResponse ends too early") from None
+        return cls(request_id, error_, message, [], listed), at
+
+    def _encode_v1(self, version: int) -> list[Buffer]:
+        """Encodes versions 1."""
+        out: list[Buffer] = []
+        head = bytearray()
+        try:
+            message_utf8 = self.message.encode("utf-8", "surrogateescape")
+            head += _write_IBH(self.request_id, self.error, len(message_utf8))
+            head += message_utf8
+            if self.groups:
+                raise no_place("ListGroupsResponse.Groups", version)
+            head += _write_I(len(self.listed))
+            for listed_group in self.listed:
+                group_utf8 = listed_group.group.encode("utf-8", "surrogateescape")
+                head += _write_H(len(group_utf8))
+                head += group_utf8
+                protocol_type_utf8 = listed_group.protocol_type.encode("utf-8", "surrogateescape")
+                head += _write_H(len(protocol_type_utf8))
+                head += protocol_type_utf8
+                head += _write_BI(listed_group.state, listed_group.members)
         except (StructError, UnicodeEncodeError) as error:
             raise unencodable(self, error) from None
         if head:
