@@ -50,6 +50,10 @@ class ClientSettings:
     """With several brokers: for how long the client ignores a broker's answer that a known topic is missing,
     or that a log ends below a number that was read. Brokers learn of changes one after the other.
     """
+    new_topic_lag_ms: int = 500
+    """With several brokers: for how long the client asks others about a topic that it has never seen, before
+    it raises UnknownTopic. Another program may have created the topic a moment ago, through another broker.
+    """
 
     def __post_init__(self) -> None:
         _check_least(

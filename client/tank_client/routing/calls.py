@@ -83,7 +83,12 @@ class Calls:
 
     async def describe(self, names: list[str]) -> tuple[list[BrokerDescription], list[TopicDescription]]:
         """Returns brokers and topics; all topics when none are named. Learns the brokers and the leaders."""
-        brokers, topics = await self.call(topic_operations.describe_topics(names))
+
+        def heard(brokers: list[BrokerDescription]) -> None:
+            # Also where a topic is unknown: whether others are to be asked depends on their being there.
+            self.leaders.learn(brokers, ())
+
+        brokers, topics = await self.call(topic_operations.describe_topics(names, heard))
         # A description of all topics teaches no leaders: the program may use only a few of them.
         self.leaders.learn(brokers, topics if names else ())
         return brokers, topics

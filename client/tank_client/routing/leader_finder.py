@@ -62,8 +62,8 @@ class LeaderFinder:
         self._are_named = False
         # {topic: partitions} of topics that existed when they were described; bounded by MAX_TOPICS.
         self._there: dict[str, int] = {}
-        # Since when brokers answer that they don't know a topic, or not all its partitions; only of topics in
-        # `_there`.
+        # Since when brokers answer that they don't know a topic, or not all its partitions; bounded by
+        # MAX_TOPICS.
         self._missed_at: dict[str, float] = {}
         # Since when, and when last, leaders answered that they end below the requested number; bounded by
         # MAX_TOPICS.
@@ -129,23 +129,26 @@ class LeaderFinder:
 
     def lagging(self, error: errors.TankError, at: Address) -> errors.ViewBehind | None:
         """Judges that broker's error about an unknown topic or partition. Returns None when the error counts.
-        Returns ViewBehind when the topic or partition existed before and there are several brokers: this one
-        may not have learned of it, and another broker is asked. The topic is gone when all brokers say so for
-        `view_lag_ms`.
+        Returns ViewBehind when there are several brokers, and a topic is unknown, or a partition that existed
+        before: this broker may not have learned of it, and another broker is asked. The topic is gone when
+        brokers say so for `view_lag_ms`; one that this client has never seen, when they say so for
+        `new_topic_lag_ms`.
         """
         if isinstance(error, errors.OutOfBounds):
             return self._ends_too_soon(error, at)
-        if isinstance(error, errors.UnknownTopic):
-            known = error.topic in self._there
-        elif isinstance(error, errors.UnknownPartition):
-            known = error.partition < self._there.get(error.topic, 0)
-        else:
+        if not isinstance(error, errors.UnknownTopic | errors.UnknownPartition):
             return None
-        if not known or len(self._pool.routes.known_servers) < 2:
+        settings, partitions = self._pool.settings, self._there.get(error.topic, 0)
+        if isinstance(error, errors.UnknownPartition) and error.partition >= partitions:
             return None
+        if len(self._pool.routes.known_servers) < 2:
+            return None
+        lag_ms = settings.view_lag_ms if partitions else settings.new_topic_lag_ms
+        if len(self._missed_at) >= self.MAX_TOPICS and error.topic not in self._missed_at:
+            self._missed_at.clear()
         now = asyncio.get_running_loop().time()
         since = self._missed_at.setdefault(error.topic, now)
-        if now - since >= self._pool.settings.view_lag_ms / 1000:
+        if now - since >= lag_ms / 1000:
             self.is_gone(error.topic)
             return None
         self._pool.routes.leave(at)

@@ -1,6 +1,6 @@
 """Topics, ends and times as operations, for each kind of broker; pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from tank_client import errors
@@ -60,10 +60,10 @@ _NOT_KNOWN_HERE = 2**64 - 1
 
 
 def describe_topics(
-    names: Iterable[str],
+    names: Iterable[str], heard: Callable[[list[BrokerDescription]], None] | None = None
 ) -> ClientOperation[tuple[list[BrokerDescription], list[TopicDescription]]]:
-    """Describes brokers and topics, by name; Tank Cluster only. Raises UnknownTopic for a name of no
-    topic.
+    """Describes brokers and topics, by name; Tank Cluster only. Raises UnknownTopic for a name of no topic.
+    heard: called with the brokers, which an answer names for unknown topics, too.
     """
     wanted = list(names)
 
@@ -74,6 +74,8 @@ def describe_topics(
         answer: DescribeTopicsResponse, server: Features
     ) -> tuple[list[BrokerDescription], list[TopicDescription]]:
         brokers = [BrokerDescription(b.broker_id, Address(b.host, b.port), b.rack) for b in answer.brokers]
+        if heard is not None:
+            heard(brokers)
         return brokers, [_topic(topic) for topic in answer.topics]
 
     return ClientOperation("describe topics", build, lambda server: DescribeTopicsResponse, read)

@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from tank_client import Client, ConsumerSettings, OutOfBounds, OutOfBoundsPolicy, ProducerSettings, Stored
-from tank_client.errors import OutOfOrderSequence, UnknownProducer
+from tank_client.errors import OutOfOrderSequence, UnknownProducer, UnknownTopic
 from tank_client.model import END, Ends, FoundTime
 from tank_client.routing import by_leader
 from tank_client.settings import AtTime
 from tank_protos.bundle import as_batch, encode
 from tank_protos.generated import tank
-from tests.support.clients.scripted_broker import Fate, Moment
+from tests.support.clients.scripted_broker import Fate, Moment, ScriptedBroker
 from tests.support.clients.scripted_pair import (
     DOUBTFUL,
     POLLING,
@@ -317,6 +317,48 @@ def test_a_number_above_every_end_is_out_of_bounds() -> None:
                 with pytest.raises(OutOfBounds):
                     await client.fetch(*ROUTE, 9)
             assert await first_of_a_consumer(client, start=9) == [b"first"]
+
+    run(scenario())
+
+
+def cannot_see_it(brokers: list[ScriptedBroker]) -> None:
+    """Broker 1 has not heard of the topic."""
+    brokers[0].topics = {}
+
+
+@pytest.mark.parametrize("use", [produced, first_of_a_consumer], ids=["producer", "consumer"])
+def test_a_topic_that_one_broker_has_not_heard_of_yet_is_found(
+    use: Callable[[Client], Awaitable[object]],
+) -> None:
+    """Another program created it a moment ago, through the other broker."""
+
+    async def scenario() -> None:
+        async with two_brokers(leader=2) as brokers:
+            cannot_see_it(brokers)
+            async with Client(brokers[0].address, QUICK) as client:
+                await use(client)
+
+    run(scenario())
+
+
+def test_a_topic_that_no_broker_knows_is_unknown() -> None:
+    async def scenario() -> None:
+        async with two_brokers(leader=2) as brokers, Client(brokers[0].address, QUICK) as client:
+            for broker in brokers:
+                broker.topics = {}
+            for _ in range(2):
+                with pytest.raises(UnknownTopic):
+                    await produced(client)
+
+    run(scenario())
+
+
+def test_a_topic_that_the_only_broker_does_not_know_is_unknown_at_once() -> None:
+    async def scenario() -> None:
+        patient = replace(QUICK, new_topic_lag_ms=60_000)
+        async with ScriptedBroker() as broker, Client(broker.address, patient) as client:
+            with pytest.raises(UnknownTopic):
+                await produced(client)
 
     run(scenario())
 
