@@ -138,14 +138,16 @@ def altered(message: int, at: int, by: int) -> Lie:
 
 
 def moved(by: int) -> Lie:
-    """Adds `by` to the first number of a Consume's answer, or makes it 0 where that falls below."""
+    """Adds `by` to the first number of a Consume's answer, where that leaves a number that there is."""
 
     def lie(frame: bytes) -> bytes:
         if frame[0] != CONSUME or len(frame) < LONGER_THAN_AN_EMPTY_ANSWER:
             return frame
         (first,) = FIRST_NUMBER.unpack_from(frame, FLAG_AT + 1)
+        if first + by < 1:
+            return frame
         changed = bytearray(frame)
-        FIRST_NUMBER.pack_into(changed, FLAG_AT + 1, max(first + by, 0))
+        FIRST_NUMBER.pack_into(changed, FLAG_AT + 1, first + by)
         return bytes(changed)
 
     return lie
@@ -174,7 +176,7 @@ LIES: list[tuple[str, Lie, str]] = [
     ("a flipped byte in a message", altered(CONSUME, -1, 1), "wrong content"),
     ("a message lost", altered(CONSUME, -MESSAGE_BYTES, 1), "was expected"),
     ("a number that is skipped", moved(1), "gap"),
-    ("numbers that were read before", moved(-100), "read before"),
+    ("numbers that were read before", moved(-2), "read before"),
     ("an error flag", altered(CONSUME, FLAG_AT, 0xFB), "error flag 0xfb"),
 ]
 
