@@ -28,8 +28,12 @@ ROOMS = ("node", "protos")
 MODULES = (
     *("clock", "frame_session", "metrics", "output", "session"),
     *("broker.broker", "broker.deadlines", "broker.topic_waits", "broker.unpacking"),
-    *("coordinators.group_load", "coordinators.group_log", "coordinators.group_partition"),
-    *("coordinators.group_records", "coordinators.group_timer", "coordinators.partition_watch"),
+    *("coordinators.bugs", "coordinators.committed_offset", "coordinators.committed_offsets"),
+    *("coordinators.deletion", "coordinators.group", "coordinators.group_hash", "coordinators.group_listing"),
+    *("coordinators.group_load", "coordinators.group_log", "coordinators.group_memory"),
+    *("coordinators.group_partition", "coordinators.group_records", "coordinators.group_room"),
+    *("coordinators.group_timer", "coordinators.long_work", "coordinators.offset_changes"),
+    *("coordinators.offset_sweep", "coordinators.partition_watch", "coordinators.record_reader"),
     *(
         "segment.cursors",
         "log.epoch_history",

@@ -60,6 +60,10 @@ FETCHED_OFFSETS = 100_000
 """The most committed offsets in one answer to a Kafka client that asks for all of its groups: some 15 MB of
 objects, and the event loop is held up for half a second. A client that names partitions gets more."""
 
+FETCHED_NOTE_BYTES = 32 * MIB
+"""The most bytes of the clients' notes beside committed offsets in one answer to a Kafka client: it may name
+one partition, with a note of 4 KiB, as often as it likes."""
+
 DESCRIBED_MEMBER_BYTES = 32 * MIB
 """The most bytes of subscriptions and assignments in one answer about groups, if it has several: a request
 could name all groups of a broker."""
@@ -255,6 +259,10 @@ class Limits:
     group_sweep_ms: int = 600_000
     """How often a coordinator looks for committed offsets that nobody has used for long, as Kafka's
     offsets.retention.check.interval.ms."""
+
+    cut_off_ms: int = 2_000
+    """How long a coordinator of groups that hears neither the controllers nor enough of its followers goes on
+    answering: as long as the controllers wait before they have another broker lead."""
 
     group_append_ms: int = 5_000
     """How long a change of a group waits for replicas, as Kafka's offsets.commit.timeout.ms."""

@@ -28,6 +28,15 @@ class Histogram:
         """Counts one duration `times` times: the requests of a tick share one."""
         self.put(bisect_left(self.bounds, seconds), seconds, times)
 
+    def cumulated(self) -> list[tuple[str, float]]:
+        """Returns the counts as Prometheus wants them: of durations up to each bound."""
+        total = 0
+        buckets: list[tuple[str, float]] = []
+        for bound, count in zip([*map(str, self.bounds), "+Inf"], self.counts, strict=True):
+            total += count
+            buckets.append((bound, total))
+        return buckets
+
     def put(self, bucket: int, seconds: float, times: int) -> None:
         """As `add`, for callers that know the duration's bucket (its place among `bounds`)."""
         self.counts[bucket] += times
@@ -107,6 +116,13 @@ class Metrics:
     bundle lacks what its batch had."""
     converted_bytes: Counter[str] = field(default_factory=Counter)
     """The bytes of the results, but for "kept" and the lossy ones, which are counted as others, too."""
+
+    group_rebalances: int = 0
+    """Generations that groups coordinated here have begun."""
+    group_commits: Counter[str] = field(default_factory=Counter)
+    """Offsets that groups committed here, by outcome: OK, or the reason why they were refused."""
+    group_load: Histogram = field(default_factory=Histogram)
+    """How long this broker took from leading a partition of groups to answering for them."""
 
     pushed_bytes: list[int] = field(default_factory=lambda: [0, 0])
     """Bytes sent to followers: on live connections, and on catch-up connections."""

@@ -57,9 +57,9 @@ MUTANTS = (
     ),
     Mutant(
         "offsets expire of a group that lives",
-        "tank_node.coordinators.offset_expiry.expired_offsets",
-        "partition[0] not in read and ",
-        "",
+        "tank_node.coordinators.offset_expiry.OffsetExpiry.takes",
+        "return partition[0] not in self._read",
+        "return True",
         Kind.CLUSTER,
         told="a_group_reads_slowly_what_it_has_committed_long_ago",
     ),

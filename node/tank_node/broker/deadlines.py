@@ -18,7 +18,7 @@ FAILED: Final = "internal_error"
 class Deadlines:
     """All waiters of a node, with their deadlines. A part of `broker.Broker`, whose tick gives the time."""
 
-    __slots__ = ("_deadlines", "_metrics", "_order", "_tick", "entries", "waits")
+    __slots__ = ("_deadlines", "_metrics", "_order", "_tick", "entries", "has_ended", "waits")
 
     def __init__(self, tick: Tick[Partition], metrics: Metrics) -> None:
         self._tick = tick
@@ -29,6 +29,8 @@ class Deadlines:
         self._order = itertools.count()
         self.waits = 0
         """Number of waits that have not ended."""
+        self.has_ended = False
+        """Whether the node stops: waits end although their time has not come."""
 
     @property
     def kept(self) -> int:
@@ -78,6 +80,7 @@ class Deadlines:
 
     def end_waits(self) -> None:
         """Ends all waits at once, when the node stops, as if their deadlines had passed."""
+        self.has_ended = True
         # The latest first: a consume that waits in several steps ends as a whole before a step begins anew.
         for _, _, waiter in sorted(self._deadlines, reverse=True):
             if not waiter.done:

@@ -11,8 +11,12 @@
 - `group_partition`, `group`: the groups of one led partition of the internal topic, in memory;
   `waiting_member`, `group_timer`, `partition_watch`: who waits there, until when, and what is heard of the
   partition
-- `group_log`, `group_load`, `group_records`: how they are written into its log, and read from there
-- `committed_offsets`, `offset_expiry`: how far a group has read, and when that is forgotten
+- `group_log`, `group_load`, `group_records`, `record_reader`: how they are written into its log, and read
+  from there
+- `committed_offset`, `committed_offsets`, `offset_changes`: how far a group has read; `offset_sweep`,
+  `offset_expiry`, `deletion`: when that is forgotten
+- `group_memory`, `group_room`: what all this takes, and whether there is room for more; `long_work`,
+  `group_listing`: what is done in slices; `bugs`: how mistakes of ours are reported
 """
 
 from tank_node.kernel import compiled_path

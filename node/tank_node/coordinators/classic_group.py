@@ -6,6 +6,7 @@ from tank_node.coordinators.generation import Generation
 from tank_node.coordinators.group_actions import Action, Actions
 from tank_node.coordinators.group_error import GroupError
 from tank_node.coordinators.group_image import members_of
+from tank_node.coordinators.group_memory import MEMBER_BYTES, GroupFigures
 from tank_node.coordinators.group_requests import (
     CommitRequest,
     DescribedGroup,
@@ -85,6 +86,19 @@ class ClassicGroup:
         """Whether it has no members, and nobody was given an id to join with: without offsets it may go."""
         return self.state in (GroupState.EMPTY, GroupState.DEAD) and not self._members.pending
 
+    def figures(self) -> GroupFigures:
+        """What is counted of the group."""
+        members = self._members
+        count = len(members) + len(members.pending)
+        held_bytes = count * MEMBER_BYTES + members.held_bytes + members.assigned_bytes
+        return GroupFigures(self.state, self.generation.number, len(members), held_bytes)
+
+    def added_by(self, request: JoinRequest | SyncRequest) -> int:
+        """How many bytes a request would add to those that the group holds."""
+        if isinstance(request, SyncRequest):
+            return sum(map(len, request.assignments.values())) - self._members.assigned_bytes
+        return self._members.added_by(request)
+
     def described(self) -> DescribedGroup:
         """The group, as tools show it: what members said, and are to do, in a stable one alone."""
         state = self.state
@@ -136,21 +150,20 @@ class ClassicGroup:
         """A member asks for its assignment; the leader brings those of all."""
         member, error = self._find(request.member)
         if not error:
-            error = self._sync_refusal(request)
+            if request.generation != self.generation.number:
+                error = GroupError.ILLEGAL_GENERATION
+            elif request.protocol_type not in (None, self.protocol_type) or request.protocol not in (
+                None,
+                self.generation.protocol,
+            ):
+                error = GroupError.INCONSISTENT_PROTOCOL
+            elif self._rebalance.is_gathering:
+                error = GroupError.REBALANCING
         if error or member is None:
             self._actions.answer(token, SyncAnswer(error))
             return
         self._rebalance.set_session(member, now_ms)
         self._rebalance.sync(member, request.assignments, token)
-
-    def _sync_refusal(self, request: SyncRequest) -> GroupError:
-        if request.generation != self.generation.number:
-            return GroupError.ILLEGAL_GENERATION
-        if request.protocol_type not in (None, self.protocol_type):
-            return GroupError.INCONSISTENT_PROTOCOL
-        if request.protocol not in (None, self.generation.protocol):
-            return GroupError.INCONSISTENT_PROTOCOL
-        return GroupError.REBALANCING if self._rebalance.is_gathering else GroupError.NONE
 
     def heartbeat(self, now_ms: int, name: MemberName, generation: int) -> GroupError:
         """A member says that it lives; it hears whether it is to join again."""
@@ -236,6 +249,10 @@ class ClassicGroup:
     def expire(self, now_ms: int) -> None:
         """Ends what has lasted too long: sessions, joins, syncs, ids that nobody joined with."""
         self._rebalance.expire(now_ms)
+
+    def begin_times(self, now_ms: int) -> None:
+        """Gives all members of a group that was loaded one full session from now on."""
+        self._rebalance.begin_times(now_ms)
 
     def bury(self) -> GroupError:
         """The group and its record are being deleted: it isn't there any more. NOT_EMPTY, UNKNOWN_GROUP."""

@@ -3,7 +3,9 @@
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 
-from tank_node.coordinators.group_requests import CommittedOffset, TopicPartition
+from tank_node.coordinators.committed_offset import CommittedOffset
+from tank_node.coordinators.group_memory import OFFSET_BYTES, GroupMemory, text_bytes
+from tank_node.coordinators.group_requests import TopicPartition
 
 
 class CommittedOffsets:
@@ -13,10 +15,14 @@ class CommittedOffsets:
     come in the order of the log.
     """
 
-    def __init__(self) -> None:
+    __slots__ = ("_changing", "_memory", "_stored")
+
+    def __init__(self, memory: GroupMemory | None = None) -> None:
+        """memory: counts the offsets, beside those of other groups."""
         self._stored: dict[TopicPartition, CommittedOffset] = {}
         self._changing: dict[TopicPartition, int] = {}
         """How many changes of a partition's offset are under way."""
+        self._memory = memory or GroupMemory()
 
     def __len__(self) -> int:
         return len(self._stored)
@@ -41,10 +47,6 @@ class CommittedOffsets:
         """Those that have one, or may have one when what is under way has ended."""
         return self._stored.keys() | self._changing.keys()
 
-    def of_topic(self, topic: str) -> list[TopicPartition]:
-        """The partitions of this topic that have one."""
-        return [partition for partition in self._stored if partition[0] == topic]
-
     def begin(self, partitions: Iterable[TopicPartition]) -> None:
         """Changes of these were appended. They don't expire until the changes have ended."""
         for partition in partitions:
@@ -61,10 +63,18 @@ class CommittedOffsets:
 
     def load(self, partition: TopicPartition, offset: CommittedOffset | None) -> None:
         """Takes over what the log says."""
+        before = self._stored.get(partition)
         if offset is None:
-            self._stored.pop(partition, None)
-        else:
+            if before is not None:
+                del self._stored[partition]
+                self._memory.add(0, -1, -OFFSET_BYTES - text_bytes(before.metadata))
+        elif before is None:
             self._stored[sys.intern(partition[0]), partition[1]] = offset
+            self._memory.add(0, 1, OFFSET_BYTES + text_bytes(offset.metadata))
+        else:
+            self._stored[partition] = offset
+            if offset.metadata != before.metadata:
+                self._memory.add(0, 0, text_bytes(offset.metadata) - text_bytes(before.metadata))
 
     def is_changing(self, partition: TopicPartition) -> bool:
         """Whether a change of this one is under way."""

@@ -35,3 +35,9 @@ class GroupLimits:
 
     offsets: int = 2_000_000
     """The most committed offsets that one broker holds; each takes some 300 bytes."""
+
+    held_bytes: int = 1024 * MIB
+    """The most bytes of all groups, members and offsets together, as one broker counts them. Offsets with
+    notes of 4 KiB, or members that say much, take many times what their number alone bounds: two million
+    offsets with such notes are 8 GB, and 600 MB without. A broker that takes over groups reads them in any
+    case."""

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from tank_node.coordinators import group_records
 from tank_node.coordinators.group_records import GroupRecord, OffsetRecord
+from tank_node.coordinators.record_reader import GroupRecordReader
 from tank_node.partition.numbering import FIRST_AVAILABLE
 from tank_node.partition.partition import Partition
 from tank_node.partition.reach import Reach
@@ -12,22 +12,26 @@ from tank_node.segment.errors import LogFailed
 from tank_node.segment.reading import bytes_of
 from tank_protos.kafka import record_batch, records
 from tank_protos.kafka.errors import InvalidRecords
+from tank_protos.kafka.records import Headers
 
 _READ_BYTES: Final = 256 * 1024
 """The most bytes of one read, but for a longer batch."""
-_STEP_RECORDS: Final = 32
-"""How many records a step reads: some 300 µs."""
+_STEP_RECORDS: Final = 128
+"""How many records a step takes over: some 200 µs. A batch has `Limits.group_batch_bytes` at most, whose
+records are cut apart in one go: some 3 ms."""
+_NO_HEADERS: Final[Headers] = ()
 
 
 class GroupLoad:
     """The reading of one partition, from its first record to the high-water mark at the beginning."""
 
-    __slots__ = ("_partition", "_take", "skipped")
+    __slots__ = ("_partition", "_reader", "_take", "skipped")
 
     def __init__(self, partition: Partition, take: Callable[[OffsetRecord | GroupRecord], None]) -> None:
         """take: called with each record, the oldest first. A later one replaces an earlier one of its key."""
         self._partition = partition
         self._take = take
+        self._reader = GroupRecordReader()
         self.skipped = 0
         """The records that could not be read: damaged, or of a kind that only later brokers know."""
 
@@ -54,21 +58,21 @@ class GroupLoad:
                 yield from self._batch(batch)
 
     def _batch(self, batch: memoryview) -> Iterator[None]:
-        done = 0
         try:
             header = record_batch.read_header(batch)
             if header.attributes & record_batch.CONTROL:
                 return
-            payload = record_batch.payload_of(batch, header)
-            for record in records.iterate(payload, header.records_count):
-                read = group_records.read(record.key, record.value)
-                if read is None:
-                    self.skipped += 1
-                else:
-                    self._take(read)
-                done += 1
-                if done % _STEP_RECORDS == 0:
-                    yield
+            columns = records.read_columns(record_batch.payload_of(batch, header), header.records_count)
         except InvalidRecords:
             self.skipped += 1
-        yield
+            yield
+            return
+        keys, values, headers = columns.keys, columns.values, columns.headers
+        for first in range(0, len(keys), _STEP_RECORDS):
+            for place in range(first, min(first + _STEP_RECORDS, len(keys))):
+                found = self._reader.read(keys[place], values[place], headers.get(place, _NO_HEADERS))
+                if found is None:
+                    self.skipped += 1
+                else:
+                    self._take(found)
+            yield

@@ -3,20 +3,23 @@
 import heapq
 import itertools
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 from tank_node.broker.broker import Broker
+from tank_node.coordinators.bugs import report_bug
 from tank_node.coordinators.classic_group import ClassicGroup
+from tank_node.coordinators.committed_offset import CommittedOffset
 from tank_node.coordinators.group import Group
 from tank_node.coordinators.group_actions import Answer, Store
 from tank_node.coordinators.group_error import GroupError
 from tank_node.coordinators.group_load import GroupLoad
 from tank_node.coordinators.group_log import GroupChange, GroupLog
-from tank_node.coordinators.group_records import GroupRecord, OffsetRecord, group_record, offset_record
+from tank_node.coordinators.group_memory import GroupMemory
+from tank_node.coordinators.group_records import GroupRecord, OffsetRecord, group_record
 from tank_node.coordinators.group_requests import (
     CommitRequest,
-    CommittedOffset,
     DescribedGroup,
     JoinAnswer,
     JoinRequest,
@@ -28,7 +31,9 @@ from tank_node.coordinators.group_requests import (
 )
 from tank_node.coordinators.group_settings import GroupSettings
 from tank_node.coordinators.group_state import GroupState
-from tank_node.coordinators.offset_expiry import expired_offsets
+from tank_node.coordinators.long_work import SlicedWork
+from tank_node.coordinators.offset_changes import Committed, OffsetChanges
+from tank_node.coordinators.offset_sweep import OffsetSweep
 from tank_node.coordinators.partition_watch import PartitionWatch
 from tank_node.coordinators.waiting_member import WaitingMember
 from tank_node.partition.partition import Partition
@@ -38,13 +43,8 @@ from tank_protos.wire.errors import WireError
 
 logger = logging.getLogger(__name__)
 
-_PART: Final = 4_096
-"""How many offsets one change deletes."""
 
-Committed = Callable[[Mapping[TopicPartition, GroupError]], None]
-
-
-class GroupPartition:
+class GroupPartition(SlicedWork):
     """The groups of one led partition, from the moment at which this broker coordinates them to the one at
     which it leads no more, or its log fails. Then everybody who waits is answered."""
 
@@ -55,14 +55,14 @@ class GroupPartition:
         settings: GroupSettings,
         new_member_id: Callable[[str], str],
         ring_by: Callable[[int], None],
-        has_work: "Callable[[GroupPartition], None]",
+        has_work: Callable[[SlicedWork], None],
+        memory: GroupMemory | None = None,
     ) -> None:
         """ring_by: takes the time (monotonic) by which `look` is to be called. has_work: called when `slice`
-        is to be called soon, in turn with other partitions' long work."""
+        is to be called soon, in turn with other partitions' long work. memory: that of the whole broker."""
         self.partition = partition
         self.groups: dict[str, Group] = {}
-        self.offsets = 0
-        """How many committed offsets are in memory."""
+        self.memory = GroupMemory(memory)
         self.state = GroupError.LOADING
         """Why no request is answered here now; NONE: they are."""
         self._broker = broker
@@ -82,10 +82,12 @@ class GroupPartition:
         self._images: dict[str, GroupMetadataValue] = {}
         """The groups as their records say, while these are read."""
         self._load = GroupLoad(partition, self._take)
-        self._steps: Iterator[None] | None = self._loading()
-        """Work that is done in slices: the load, or a look at all offsets."""
-        self._deleted: dict[str, int] = {}
-        """Topics that were deleted since the last look at all offsets, and when (wall clock)."""
+        self._work: deque[Iterator[None]] = deque([self._loading()])
+        """What is done in slices: first the load, then deletions and looks at all offsets."""
+        self._offsets = OffsetChanges(broker, settings, self._log, self._after_offsets, self._begin)
+        self._sweep = OffsetSweep(broker, settings, self.groups, self._offsets.forget, self._delete_unused)
+        self._sweeps = False
+        """Whether a look at all offsets is among the work."""
         self._watch = PartitionWatch(self.pass_mark, self.go_on, self.close)
         partition.waiters[self._watch] = None
         self.go_on()
@@ -95,124 +97,157 @@ class GroupPartition:
         """Whether this broker coordinates these groups no more."""
         return self.state not in (GroupError.NONE, GroupError.LOADING)
 
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether another broker may coordinate these groups by now: neither the controllers nor enough
+        replicas are heard."""
+        leadership, silence_ms = self.partition.leadership, self._broker.limits.cut_off_ms
+        if leadership is None or self._broker.link.silence_ms <= silence_ms:
+            return False
+        return not leadership.is_followed(silence_ms)
+
     # --- long work, in slices ----------------------------------------------------------------------
 
     def go_on(self) -> None:
         """Asks for a turn of long work. The load begins when the leader knows its log's end, and the mark has
-        reached what was on its way."""
+        reached what was on its way, unless that has failed meanwhile."""
+        if not self._work:
+            return
         partition = self.partition
-        if self._steps is not None and partition.end_known and partition.high_water_mark >= self._begins_at:
-            self._has_work(self)
+        if self.state is GroupError.LOADING:
+            tail = partition.log.tail
+            if not partition.end_known or partition.high_water_mark < min(self._begins_at, tail.last):
+                if tail.last > tail.written:  # if the disk doesn't take it, nothing else says so
+                    self._ring_by(self._broker.tick.monotonic_ms + 1)
+                return
+        self._has_work(self)
+
+    def _begin(self, steps: Iterator[None]) -> None:
+        self._work.append(steps)
+        self.go_on()
 
     def slice(self) -> bool:
-        """Goes on with long work for some milliseconds. Returns whether there is more."""
-        broker, steps = self._broker, self._steps
-        if steps is None:
-            return False
+        """See `SlicedWork`."""
+        broker, work = self._broker, self._work
         until_us = broker.clock.monotonic_us() + broker.limits.group_slice_ms * 1000
-        try:
-            for _ in steps:
-                if broker.clock.monotonic_us() >= until_us:
-                    return True
-        except StorageError as error:
-            self.partition.note_error(error)
-            self.close(GroupError.NOT_AVAILABLE)
-            return False
-        if self._steps is steps:
-            self._steps = None
+        while work:
+            steps = work[0]
+            try:
+                for _ in steps:
+                    if broker.clock.monotonic_us() >= until_us:
+                        return bool(work)
+            except StorageError as error:
+                self.partition.note_error(error)
+                self.close(GroupError.NOT_AVAILABLE)
+                return False
+            if work and work[0] is steps:
+                work.popleft()
         return False
 
     def _loading(self) -> Iterator[None]:
         yield from self._load.steps()
-        now_ms = self._broker.tick.monotonic_ms
-        for group_id, image in self._images.items():
+        images, self._images = self._images, {}
+        for group_id, image in images.items():
             group = self._group(group_id)
+            now_ms = self._broker.tick.monotonic_ms
             group.members = ClassicGroup.from_image(
                 group_id, self._settings, self._new_member_id, image, now_ms
             )
-            group.is_stored = True
+            group.count()
+            group.is_stored = group.is_resting = True
             yield
-        self._images = {}
         self.state = GroupError.NONE
+        self._loaded()
+        # Topics may have been deleted while nobody coordinated their groups.
+        self.sweep()
         for group in list(self.groups.values()):
-            group.members.revive()  # one that has offsets alone is a group, too
-            self._after(group)
-        if self._load.skipped:
-            self._broker.metrics.refused["group_record"] += self._load.skipped
+            if group.is_resting:
+                self._rouse(group)
+            yield
+
+    def _loaded(self) -> None:
+        """Counts and logs what was read."""
+        broker, skipped = self._broker, self._load.skipped
+        took_ms = broker.clock.monotonic_ms() - self._began_ms
+        broker.metrics.group_load.add(took_ms / 1000)
+        if skipped:
+            broker.metrics.refused["group_record"] += skipped
         logger.info(
             "%s/%d: coordinates %d groups with %d offsets, after %d ms; skipped %d records it can't read",
             self.partition.topic_name,
             self.partition.number,
-            len(self.groups),
-            self.offsets,
-            self._broker.clock.monotonic_ms() - self._began_ms,
-            self._load.skipped,
+            self.memory.groups,
+            self.memory.offsets,
+            took_ms,
+            skipped,
         )
 
     def _take(self, record: OffsetRecord | GroupRecord) -> None:
         """Takes over a record that was read; it replaces an earlier one of its key."""
         if isinstance(record, OffsetRecord):
-            group = self._group(record.group_id)
-            before = len(group.offsets)
+            group = self.groups.get(record.group_id)
+            if group is None:
+                if record.offset is None:
+                    return
+                group = self._group(record.group_id)
+                group.members.revive()  # one that has offsets alone is a group, too
+                group.count()
             group.offsets.load((record.topic, record.partition), record.offset)
-            self.offsets += len(group.offsets) - before
             if not len(group.offsets):
-                del self.groups[record.group_id]
+                self._remove(group)
         elif record.value is not None:
             self._images[record.group_id] = record.value
         else:
             self._images.pop(record.group_id, None)
 
-    def forget_topic(self, name: str) -> None:
-        """A topic was deleted: its offsets go."""
-        self._deleted[name] = self._broker.tick.now_ms
-        self.sweep()
-
-    def sweep(self) -> None:
-        """Begins a look at all offsets, unless other long work is under way: those that nobody has used for
-        long go, and groups of which nothing is left."""
-        if self._steps is None and not self.is_closed:
-            self._steps = self._sweeping()
-            self.go_on()
+    def sweep(self, *, expires: bool = False) -> None:
+        """Begins a look at all offsets, or another one behind that under way, for those of deleted topics.
+        expires: also for those that nobody has used for long, and for groups of which nothing is left."""
+        if self.state:
+            return
+        self._sweep.ask(expires=expires)
+        if not self._sweeps:
+            self._sweeps = True
+            self._begin(self._sweeping())
 
     def _sweeping(self) -> Iterator[None]:
-        retention_ms = self._settings.offsets_retention_ms
-        deleted, self._deleted = self._deleted, {}
-        for group in list(self.groups.values()):
-            if self.groups.get(group.group_id) is not group:
-                continue
-            gone = expired_offsets(group.members, group.offsets, self._broker.tick.now_ms, retention_ms)
-            for name, at_ms in deleted.items():
-                gone += [
-                    place
-                    for place in group.offsets.of_topic(name)
-                    if not group.offsets.is_changing(place) and self._is_before(group, place, at_ms)
-                ]
-            if gone:
-                self._forget(group, list(dict.fromkeys(gone)), _ignore)
-            elif group.is_stored and group.is_over and group.members.state is GroupState.EMPTY:
-                self.delete(group.group_id, _ignore)
-            yield
-        if self._deleted:
-            yield from self._sweeping()
+        yield from self._sweep.steps()
+        self._sweeps = False
 
-    @staticmethod
-    def _is_before(group: Group, place: TopicPartition, at_ms: int) -> bool:
-        offset = group.offsets.get(place)
-        return offset is not None and offset.commit_ms <= at_ms
+    def _delete_unused(self, group: Group) -> None:
+        self.delete(group.group_id, _ignore)
 
     # --- groups ----------------------------------------------------------------------------------
 
+    def find(self, group_id: str) -> Group | None:
+        """The group, if there is one. The times of its members begin, if it was loaded."""
+        group = self.groups.get(group_id)
+        if group is not None and group.is_resting:
+            self._rouse(group)
+        return group
+
     def _group(self, group_id: str) -> Group:
         """The group, which is new where there is none."""
-        group = self.groups.get(group_id)
+        group = self.find(group_id)
         if group is None:
             members = ClassicGroup(group_id, self._settings, self._new_member_id)
-            group = self.groups[group_id] = Group(group_id, members)
+            group = self.groups[group_id] = Group(group_id, members, self.memory)
         return group
+
+    def _rouse(self, group: Group) -> None:
+        """Begins the times of a group that was loaded: its members have one full session from now on."""
+        group.is_resting = False
+        group.members.begin_times(self._broker.tick.monotonic_ms)
+        self._after(group)
+
+    def _remove(self, group: Group) -> None:
+        del self.groups[group.group_id]
+        group.forget()
 
     def look(self, now_ms: int) -> None:
         """Lets the groups look at their times. now_ms: monotonic."""
+        if self.state is GroupError.LOADING:
+            self.go_on()
         while self._due and self._due[0][0] <= now_ms:
             due_ms, _, group = heapq.heappop(self._due)
             if due_ms == group.due_ms:
@@ -228,10 +263,15 @@ class GroupPartition:
         if self.is_closed:
             return
         for action in group.members.take_actions(self._broker.tick.now_ms):
-            if isinstance(action, Store):
-                self._store(group, action)
-            else:
-                self._answer(action)
+            try:
+                if isinstance(action, Store):
+                    self._store(group, action)
+                else:
+                    self._answer(action)
+            except Exception:
+                report_bug(self._broker.metrics, "a member of a group is not answered")
+        if group.count():
+            self._broker.metrics.group_rebalances += 1
         due_ms = group.members.next_deadline_ms()
         if due_ms is not None:
             # A time that is over comes in the next look: a group can't keep one look going for ever.
@@ -241,7 +281,12 @@ class GroupPartition:
             heapq.heappush(self._due, (due_ms, next(self._order), group))
             self._ring_by(due_ms)
         if group.is_over and not group.is_stored and self.groups.get(group.group_id) is group:
-            del self.groups[group.group_id]
+            self._remove(group)
+
+    def _after_offsets(self, group: Group) -> None:
+        """Looks at a group whose offsets have changed: that matters when it began, or lost its last one."""
+        if group.is_uncounted or group.offsets.is_unused:
+            self._after(group)
 
     def _answer(self, action: Answer) -> None:
         waiting = action.token
@@ -280,7 +325,7 @@ class GroupPartition:
 
     def sync(self, request: SyncRequest, done: Callable[[SyncAnswer], None]) -> None:
         """See `Groups.sync`."""
-        group = self.groups.get(request.member.group_id)
+        group = self.find(request.member.group_id)
         if group is None:
             done(SyncAnswer(GroupError.UNKNOWN_MEMBER))
             return
@@ -291,14 +336,14 @@ class GroupPartition:
 
     def heartbeat(self, member: MemberName, generation: int) -> GroupError:
         """See `Groups.heartbeat`."""
-        group = self.groups.get(member.group_id)
+        group = self.find(member.group_id)
         if group is None:
             return GroupError.UNKNOWN_MEMBER
         return group.members.heartbeat(self._broker.tick.monotonic_ms, member, generation)
 
     def leave(self, group_id: str, members: Sequence[tuple[str, str | None]]) -> list[GroupError]:
         """See `Groups.leave`."""
-        group = self.groups.get(group_id)
+        group = self.find(group_id)
         if group is None:
             return [GroupError.UNKNOWN_MEMBER] * len(members)
         errors = group.members.leave(self._broker.tick.monotonic_ms, members)
@@ -308,66 +353,37 @@ class GroupPartition:
     # --- offsets ---------------------------------------------------------------------------------
 
     def commit(self, request: CommitRequest, done: Committed) -> None:
-        """See `Groups.commit`. The topics are known to be there."""
-        group_id = request.member.group_id
-        group = self._group(group_id)
-        error = group.members.check_commit(self._broker.tick.monotonic_ms, request)
-        results = dict.fromkeys(request.offsets, error)
-        taken: dict[TopicPartition, CommittedOffset | None] = {}
-        records = []
-        for place, offset in () if error else request.offsets.items():
-            if len(offset.metadata.encode("utf-8", "surrogateescape")) > self._settings.offset_metadata_bytes:
-                results[place] = GroupError.METADATA_TOO_LARGE
-                continue
-            try:
-                records.append(offset_record(group_id, *place, offset))
-            except WireError:  # a number or a name that its field can't hold
-                results[place] = GroupError.INVALID_REQUEST
-                continue
-            taken[place] = offset
-        if not taken:
-            done(results)
-            self._after(group)
-            return
+        """See `Groups.commit`."""
+        self._offsets.commit(self._group(request.member.group_id), request, done)
 
-        def stored(error: GroupError) -> None:
-            results.update(dict.fromkeys(taken, error))
-            done(results)
-
-        self._change_offsets(group, taken, records, stored)
-
-    def _change_offsets(
+    def store_offsets(
         self,
-        group: Group,
-        changes: Mapping[TopicPartition, CommittedOffset | None],
-        records: Sequence[tuple[bytes, bytes | None]],
+        group_id: str,
+        offsets: Mapping[TopicPartition, CommittedOffset],
         done: Callable[[GroupError], None],
     ) -> None:
-        """Appends changes of a group's offsets; None deletes one."""
-
-        def ended(is_stored: bool) -> None:
-            before = len(group.offsets)
-            group.offsets.end(changes, is_stored=is_stored)
-            self.offsets += len(group.offsets) - before
-
-        def answered(error: GroupError) -> None:
-            done(error)
-            self._after(group)
-
-        group.offsets.begin(changes)
-        self._log.append(GroupChange(records, ended, answered))
+        """Stores offsets that can be stored as records, whatever members the group has. done: called once,
+        with the first error."""
+        group = self._group(group_id)
+        group.members.revive()
+        self._offsets.store(group, offsets, done)
+        self._after(group)
 
     def committed(
-        self, group_id: str, places: Sequence[TopicPartition] | None
+        self, group_id: str, places: Iterable[TopicPartition] | None
     ) -> Mapping[TopicPartition, CommittedOffset]:
-        """See `Groups.committed`."""
+        """See `Groups.committed`. What was committed for a deleted topic is not shown."""
         group = self.groups.get(group_id)
         if group is None:
             return {}
-        if places is None:
-            return dict(group.offsets.items())
-        found = {place: group.offsets.get(place) for place in places}
-        return {place: offset for place, offset in found.items() if offset is not None}
+        found: dict[TopicPartition, CommittedOffset] = {}
+        offsets, is_gone = group.offsets, self._sweep.is_gone
+        wanted: Iterable[TopicPartition] = offsets if places is None else places
+        for place in wanted:
+            offset = offsets.get(place)
+            if offset is not None and not is_gone(offset):
+                found[place] = offset
+        return found
 
     # --- administration --------------------------------------------------------------------------
 
@@ -383,26 +399,23 @@ class GroupPartition:
 
     def delete(self, group_id: str, done: Callable[[GroupError], None]) -> None:
         """See `Groups.delete`."""
-        group = self.groups.get(group_id)
+        group = self.find(group_id)
         error = GroupError.UNKNOWN_GROUP if group is None else group.members.bury()
         if group is None or error:
             done(error)
             return
-        self._forget(group, list(group.offsets.partitions()), _ignore)
+        buried = group
 
-        def ended(is_stored: bool) -> None:
-            group.changes -= 1
-            if is_stored:
-                group.is_stored = False
-
-        def answered(error: GroupError) -> None:
+        def deleted(error: GroupError) -> None:
             if error:
-                group.members.revive()
-            done(error)
-            self._after(group)
+                buried.members.revive()
+            try:
+                done(error)
+            finally:
+                self._after(buried)
 
-        group.changes += 1
-        self._log.append(GroupChange([group_record(group_id, None)], ended, answered))
+        places = group.offsets.partitions()
+        self._offsets.delete(group, places, deleted, partial(self._delete_record, group))
 
     def delete_offsets(
         self,
@@ -411,7 +424,7 @@ class GroupPartition:
         done: Callable[[GroupError, Mapping[TopicPartition, GroupError]], None],
     ) -> None:
         """See `Groups.delete_offsets`."""
-        group = self.groups.get(group_id)
+        group = self.find(group_id)
         if group is None or group.members.state is GroupState.DEAD:
             done(GroupError.UNKNOWN_GROUP, {})
             return
@@ -423,28 +436,16 @@ class GroupPartition:
             results.update(dict.fromkeys(gone, error))
             done(GroupError.NONE, results)
 
-        self._forget(group, gone, ended)
+        self._offsets.delete(group, gone, ended)
 
-    def _forget(
-        self, group: Group, places: Sequence[TopicPartition], done: Callable[[GroupError], None]
-    ) -> None:
-        """Deletes offsets of a group, in changes of a bounded size. done: called once, with the first
-        error."""
-        parts = [places[at : at + _PART] for at in range(0, len(places), _PART)]
-        missing, first = len(parts), GroupError.NONE
+    def _delete_record(self, group: Group, done: Callable[[GroupError], None]) -> None:
+        def ended(is_stored: bool) -> None:
+            group.changes -= 1
+            if is_stored:
+                group.is_stored = False
 
-        def part_done(error: GroupError) -> None:
-            nonlocal missing, first
-            missing -= 1
-            first = first or error
-            if not missing:
-                done(first)
-
-        if not parts:
-            done(GroupError.NONE)
-        for part in parts:
-            records = [offset_record(group.group_id, *place, None) for place in part]
-            self._change_offsets(group, dict.fromkeys(part), records, part_done)
+        group.changes += 1
+        self._log.append(GroupChange([group_record(group.group_id, None)], ended, done))
 
     # --- the end ---------------------------------------------------------------------------------
 
@@ -461,18 +462,19 @@ class GroupPartition:
         self.state = error
         self.partition.waiters.pop(self._watch, None)
         self._watch.done = True
-        self._steps = None
+        self._work.clear()
         self._log.close(error)
         waiting, self._waiting = self._waiting, {}
         for each in waiting:
             try:
                 each.refuse(error)
             except Exception:
-                logger.exception("a bug of ours: a member is not answered; others go on, please report it")
-        self.groups = {}
+                report_bug(self._broker.metrics, "a member is not answered")
+        self._offsets.refuse(error)
+        self.groups.clear()
         self._images = {}
         self._due = []
-        self.offsets = 0
+        self.memory.clear()
 
 
 def _ignore(error: GroupError) -> None:

@@ -7,13 +7,13 @@ to read. Texts that clients chose (metadata, assignments) are never interpreted 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tank_node.coordinators.committed_offset import NO_EPOCH as NO_EPOCH
+from tank_node.coordinators.committed_offset import CommittedOffset as CommittedOffset
 from tank_node.coordinators.group_error import GroupError
 from tank_node.coordinators.group_state import GroupState
 
 NO_GENERATION = -1
 """The generation of a request that comes from no member: a simple commit."""
-NO_EPOCH = -1
-"""A leader epoch that the client did not say."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -98,20 +98,6 @@ class SyncAnswer:
     assignment: bytes = b""
     protocol_type: str | None = None
     protocol: str | None = None
-
-
-@dataclass(slots=True, frozen=True)
-class CommittedOffset:
-    """How far a group has read one partition."""
-
-    offset: int
-    leader_epoch: int = NO_EPOCH
-    metadata: str = ""
-    """A text of the client's."""
-    commit_ms: int = 0
-    """When it was committed, by the coordinator's wall clock, or as the client said."""
-    expire_ms: int = -1
-    """When it goes, as the client said; -1: by the group's settings."""
 
 
 TopicPartition = tuple[str, int]

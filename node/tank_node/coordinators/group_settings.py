@@ -6,6 +6,11 @@ from tank_node.coordinators.group_limits import GroupLimits
 from tank_protos.wire.names import MAX_PARTITIONS_OF_A_TOPIC
 
 DAY_MS = 86_400_000
+LAG_SERIES = 1_000
+"""The most partitions of groups with metrics of their own, unless the configuration says another number: each
+is a series in each scrape, and clients choose its labels freely."""
+MOST_LAG_SERIES = 100_000
+"""The greatest number that a configuration may say: some 10 MB in each scrape."""
 
 
 class GroupSettingError(ValueError):
@@ -30,6 +35,9 @@ class GroupSettings:
     """`offset.metadata.max.bytes`: the longest text beside a committed offset, in UTF-8."""
     offsets_retention_ms: int = 7 * DAY_MS
     """`offsets.retention.ms`: how long committed offsets stay that nobody uses."""
+    lag_series: int = LAG_SERIES
+    """How many partitions of groups have metrics of their own, and as many of the partitions that the broker
+    leads; 0: none."""
     topic_partitions: int = 50
     """`offsets.topic.num.partitions`: the partitions of the internal topic, when it is created. They stay as
     many, because they say where a group is."""
@@ -49,6 +57,8 @@ class GroupSettings:
             raise GroupSettingError("offset.metadata.max.bytes must be 0 or more")
         if self.offsets_retention_ms < 1:
             raise GroupSettingError("offsets.retention.ms must be at least 1")
+        if not 0 <= self.lag_series <= MOST_LAG_SERIES:
+            raise GroupSettingError(f"the series of lags must be between 0 and {MOST_LAG_SERIES}")
         if not 0 < self.topic_partitions <= MAX_PARTITIONS_OF_A_TOPIC:
             raise GroupSettingError(
                 f"offsets.topic.num.partitions must be between 1 and {MAX_PARTITIONS_OF_A_TOPIC}"

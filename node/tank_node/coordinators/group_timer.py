@@ -38,7 +38,7 @@ class GroupTimer:
         """The wait's time has come, or the broker stops."""
         self._wait = None
         self._broker.deadlines.forget(wait)
-        if self._broker.tick.monotonic_ms < wait.deadline_ms:
+        if self._broker.deadlines.has_ended:
             self._stopped()
         else:
             self._due()

@@ -4,17 +4,17 @@ A group belongs to a partition of the internal topic (`group_hash`), and is coor
 leads this. All methods are called on the event loop, within a tick. A `done` is called once, at once or
 later."""
 
-import logging
-from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 from uuid import uuid4
 
 from tank_node.broker.broker import Broker
 from tank_node.cluster.view import ChangeKind, TopicChange
+from tank_node.coordinators.bugs import report_bug
 from tank_node.coordinators.group_error import GroupError
-from tank_node.coordinators.group_partition import Committed, GroupPartition
+from tank_node.coordinators.group_listing import GroupListing, Listed
+from tank_node.coordinators.group_partition import GroupPartition
 from tank_node.coordinators.group_requests import (
     CommitRequest,
     CommittedOffset,
@@ -27,14 +27,17 @@ from tank_node.coordinators.group_requests import (
     SyncRequest,
     TopicPartition,
 )
+from tank_node.coordinators.group_room import GroupRoom
 from tank_node.coordinators.group_settings import GroupSettings
 from tank_node.coordinators.group_timer import GroupTimer
-from tank_node.coordinators.offsets_topic import Found, OffsetsTopic
+from tank_node.coordinators.long_work import LongWork
+from tank_node.coordinators.offset_changes import Committed
+from tank_node.coordinators.offsets_topic import NO_BROKER, Found, OffsetsTopic
 from tank_node.replication.role import Role
 from tank_protos.wire.names import GROUPS_TOPIC
 
-logger = logging.getLogger(__name__)
-
+_LONGEST_ID: Final = 32_767
+"""The most bytes of a group's name: the records' fields hold no more."""
 _NAME_IN_ID: Final = 200
 """The most characters of a client's name, or of a static member's, in a member id."""
 
@@ -49,12 +52,13 @@ class Groups:
         self.settings = settings
         self._broker = broker
         self._new_member_id = new_member_id or random_member_id
+        self.room = GroupRoom(broker, settings)
         self._topic = OffsetsTopic(broker, settings.topic_partitions)
         self._led: dict[int, GroupPartition] = {}
         """The partitions that this broker coordinates, by number; also some that have ended."""
-        self._at_work: deque[GroupPartition] = deque()
-        """Those that have long work to do, in turn."""
         self._timer = GroupTimer(broker, self._look, self._stop)
+        self._work = LongWork(broker.metrics, self._ring)
+        self._listing = GroupListing(broker, self._led, self._work)
         self._swept_ms = broker.tick.monotonic_ms
         """When the last look at all offsets began."""
         self._stopped = False
@@ -65,19 +69,22 @@ class Groups:
 
     def coordinator_of(self, group_id: str, done: Found) -> None:
         """Finds the broker that coordinates a group. Creates the internal topic at its first use. Errors:
-        NOT_AVAILABLE."""
+        NOT_AVAILABLE, INVALID_GROUP_ID."""
+        if not _is_id(group_id):
+            done(GroupError.INVALID_GROUP_ID, NO_BROKER)
+            return
         self._topic.coordinator_of(group_id, done)
 
     def partition_of(self, group_id: str) -> int | None:
         """The number of the group's partition of the internal topic; None while there is none."""
-        return self._topic.partition_of(group_id)
+        return self._topic.partition_of(group_id) if _is_id(group_id) else None
 
     # --- members ---------------------------------------------------------------------------------
 
     def join(self, request: JoinRequest, done: Callable[[JoinAnswer], None]) -> None:
         """Takes a member into its group's next generation; answers when that begins."""
         found = self._of(request.member.group_id)
-        if not isinstance(found, GroupError) and not self._has_room(found, request.member.group_id):
+        if not isinstance(found, GroupError) and not self.room.for_join(found, request):
             found = GroupError.NOT_AVAILABLE
         if isinstance(found, GroupError):
             done(JoinAnswer(found))
@@ -87,6 +94,8 @@ class Groups:
     def sync(self, request: SyncRequest, done: Callable[[SyncAnswer], None]) -> None:
         """Answers with a member's assignment, when it is stored."""
         found = self._of(request.member.group_id)
+        if not isinstance(found, GroupError) and not self.room.for_sync(found, request):
+            found = GroupError.NOT_AVAILABLE
         if isinstance(found, GroupError):
             done(SyncAnswer(found))
         else:
@@ -119,21 +128,10 @@ class Groups:
         if isinstance(found, GroupError):
             done(dict.fromkeys(request.offsets, found))
             return
-        if not self._has_room(found, request.member.group_id, request.offsets):
+        if not self.room.for_commit(found, request):
             done(dict.fromkeys(request.offsets, GroupError.NOT_AVAILABLE))
             return
-        known = {place: each for place, each in request.offsets.items() if self._is_there(place)}
-        if len(known) == len(request.offsets):
-            found.commit(request, done)
-            return
-        unknown = dict.fromkeys(request.offsets.keys() - known.keys(), GroupError.UNKNOWN_TOPIC)
-        known_request = CommitRequest(request.member, request.generation, known, request.unknown_group)
-        found.commit(known_request, lambda results: done({**results, **unknown}))
-
-    def _is_there(self, place: TopicPartition) -> bool:
-        name, number = place
-        topic = self._broker.link.view.topic(name)
-        return topic is not None and 0 <= number < len(topic.partitions)
+        found.commit(request, done)
 
     def committed(
         self, group_id: str, places: Sequence[TopicPartition] | None
@@ -155,7 +153,8 @@ class Groups:
         return found.describe(group_id)
 
     def listed(self) -> tuple[GroupError, list[ListedGroup]]:
-        """The groups that this broker coordinates. Errors: LOADING, with those that are read already."""
+        """The groups that this broker coordinates, in one go: they may be too many for that, see `list_all`.
+        Errors: LOADING, with those that are read already."""
         self._lead_all()
         error = GroupError.NONE
         groups: list[ListedGroup] = []
@@ -165,6 +164,11 @@ class Groups:
             elif not led.is_closed:
                 groups += led.listed()
         return error, groups
+
+    def list_all(self, done: Listed) -> None:
+        """As `listed`, in slices. `done` gets NOT_COORDINATOR and no groups when the broker stops."""
+        self._lead_all()
+        self._listing.ask(done)
 
     def delete(self, group_ids: Sequence[str], done: Callable[[Mapping[str, GroupError]], None]) -> None:
         """Deletes groups without members, with their offsets."""
@@ -201,25 +205,24 @@ class Groups:
 
     # --- the partitions that this broker leads -----------------------------------------------------
 
+    def led_by_number(self, number: int) -> GroupPartition | None:
+        """The coordination of this partition of the internal topic; None: this broker doesn't lead it."""
+        return self._lead(number)
+
+    def led(self) -> list[GroupPartition]:
+        """The coordinations of all partitions that this broker leads."""
+        self._lead_all()
+        return [led for led in self._led.values() if not led.is_closed]
+
     def _of(self, group_id: str, *, may_be_empty: bool = False) -> GroupPartition | GroupError:
         """What answers for a group, or why nothing does now."""
-        if not group_id and not may_be_empty:
+        if not _is_id(group_id) or not (group_id or may_be_empty):
             return GroupError.INVALID_GROUP_ID
         number = self._topic.partition_of(group_id)
         led = None if number is None else self._lead(number)
-        if led is None:
+        if led is None or led.is_cut_off:
             return GroupError.NOT_COORDINATOR
         return led.state or led
-
-    def _has_room(self, led: GroupPartition, group_id: str, places: Collection[TopicPartition] = ()) -> bool:
-        """Whether this broker may hold the group, and its offsets in these places."""
-        limits = self.settings.limits
-        held = self._led.values()
-        if group_id not in led.groups and sum(len(each.groups) for each in held) >= limits.groups:
-            return False
-        if sum(each.offsets for each in held) + len(places) <= limits.offsets:
-            return True
-        return len(led.committed(group_id, list(places))) == len(places)
 
     def _lead(self, number: int) -> GroupPartition | None:
         """The coordination of a partition, which begins when this broker leads it; None: it doesn't."""
@@ -230,7 +233,13 @@ class Groups:
         led = self._led.get(number)
         if led is None or led.is_closed or led.partition is not partition:
             led = self._led[number] = GroupPartition(
-                self._broker, partition, self.settings, self._new_member_id, self._timer.by, self._works
+                self._broker,
+                partition,
+                self.settings,
+                self._new_member_id,
+                self._timer.by,
+                self._work.begin,
+                self.room.memory,
             )
         return led
 
@@ -243,52 +252,45 @@ class Groups:
         """The view has changed; the broker's replicas have their roles already."""
         if change.kind is ChangeKind.DELETED:
             for led in self._led.values():
-                led.forget_topic(change.topic.name)
+                led.sweep()
         elif change.topic.name == GROUPS_TOPIC:
             for number in change.partitions or range(len(change.topic.partitions)):
                 self._lead(number)
 
     # --- time ------------------------------------------------------------------------------------
 
-    def _works(self, led: GroupPartition) -> None:
-        if led not in self._at_work:
-            self._at_work.append(led)
+    def _ring(self) -> None:
         self._timer.by(self._broker.tick.monotonic_ms)
 
     def _look(self) -> None:
         now_ms, limits = self._broker.tick.monotonic_ms, self._broker.limits
         for led in list(self._led.values()):
-            self._try(led, partial(led.look, now_ms))
+            try:
+                led.look(now_ms)
+            except Exception:  # its groups are read anew, from what is stored
+                report_bug(self._broker.metrics, "the groups of a partition are read anew")
+                led.close()
         if now_ms - self._swept_ms >= limits.group_sweep_ms:
             self._swept_ms = now_ms
             for led in self._led.values():
-                led.sweep()
+                led.sweep(expires=True)
         if any(not led.is_closed for led in self._led.values()):
             self._timer.by(self._swept_ms + limits.group_sweep_ms)
-        # One at a time, however many partitions this broker begins to lead at once.
-        if self._at_work:
-            led = self._at_work.popleft()
-            self._try(led, partial(self._slice, led))
-            if self._at_work:
-                self._timer.by(now_ms)
-
-    def _slice(self, led: GroupPartition) -> None:
-        if led.slice():
-            self._at_work.append(led)
-
-    def _try(self, led: GroupPartition, work: Callable[[], None]) -> None:
-        """Does work for one partition. After a bug its groups are read anew, from what is stored."""
-        try:
-            work()
-        except Exception:
-            logger.exception("a bug of ours: the groups of a partition are read anew, please report it")
-            led.close()
+        self._work.turn()
 
     def _stop(self) -> None:
         """The broker stops: its clients look for another coordinator."""
         self._stopped = True
         for led in self._led.values():
             led.close()
+        self._listing.close()
+
+
+def _is_id(group_id: str) -> bool:
+    """Whether records can hold this name of a group."""
+    if 4 * len(group_id) <= _LONGEST_ID:
+        return True
+    return len(group_id.encode("utf-8", "surrogatepass")) <= _LONGEST_ID
 
 
 def random_member_id(client_id: str) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from tank_node.coordinators.group_error import GroupError
 from tank_node.coordinators.group_limits import LEAST_REBALANCE_MS
+from tank_node.coordinators.group_memory import MEMBER_BYTES
 from tank_node.coordinators.group_requests import JoinRequest, MemberName
 from tank_node.coordinators.member import Member, Protocols
 
@@ -19,6 +20,8 @@ class GroupMembers:
         """How many members' joins wait."""
         self.held_bytes = 0
         """The size of what they say in all their protocols."""
+        self.assigned_bytes = 0
+        """The size of what is assigned to them."""
         self._by_id: dict[str, Member] = {}
         self._instances: dict[str, Member] = {}
         self._knowing: Counter[str] = Counter()
@@ -55,6 +58,7 @@ class GroupMembers:
         self._by_id[member.member_id] = member
         if member.instance_id is not None:
             self._instances[member.instance_id] = member
+        self.assigned_bytes += len(member.assignment)
         self._count(member, 1)
 
     def remove(self, member: Member) -> None:
@@ -64,6 +68,7 @@ class GroupMembers:
         del self._by_id[member.member_id]
         if member.instance_id is not None:
             del self._instances[member.instance_id]
+        self.assigned_bytes -= len(member.assignment)
         self._count(member, -1)
 
     def rename(self, member: Member, member_id: str) -> None:
@@ -81,6 +86,20 @@ class GroupMembers:
         member.rebalance_ms = request.rebalance_ms
         member.protocols = request.protocols
         self._count(member, 1)
+
+    def assign(self, member: Member, assignment: bytes) -> None:
+        """Gives a member its assignment."""
+        self.assigned_bytes += len(assignment) - len(member.assignment)
+        member.assignment = assignment
+
+    def added_by(self, request: JoinRequest) -> int:
+        """How many more bytes the members would take if this one joined."""
+        name = request.member
+        known = self._by_id.get(name.member_id)
+        if known is None and name.instance_id is not None:
+            known = self._instances.get(name.instance_id)
+        said = sum(len(protocol) + len(metadata) for protocol, metadata in request.protocols)
+        return said + MEMBER_BYTES if known is None else said - known.held_bytes
 
     def wait(self, member: Member, token: object) -> None:
         """A member's join waits from now on; it had none that waits."""

@@ -1,7 +1,6 @@
 """The internal topic in which groups are kept: its settings, its creation at first use, and the leaders of
 its partitions."""
 
-import logging
 from collections.abc import Callable
 from functools import partial
 from typing import Final
@@ -10,13 +9,12 @@ from tank_node.broker.broker import Broker
 from tank_node.broker.topic_waits import TopicWait
 from tank_node.cluster.link import NewTopic, TopicOutcome
 from tank_node.cluster.view import NO_LEADER
+from tank_node.coordinators.bugs import report_bug
 from tank_node.coordinators.group_error import GroupError
 from tank_node.coordinators.group_hash import partition_of
 from tank_protos.error_codes import ErrorCode
 from tank_protos.topic_settings import LOG_FORMAT, LogFormat
 from tank_protos.wire.names import GROUPS_TOPIC
-
-logger = logging.getLogger(__name__)
 
 SETTINGS: Final = {
     LOG_FORMAT: LogFormat.KAFKA.value,
@@ -96,7 +94,7 @@ class OffsetsTopic:
         for group_id, done in waiting:
             leader = self._leader_of(group_id)
             if leader != NO_BROKER:
-                done(GroupError.NONE, leader)
+                self._answer(done, GroupError.NONE, leader)
             else:
                 self._waiting.append((group_id, done))
         return self._refused or not self._waiting
@@ -106,4 +104,11 @@ class OffsetsTopic:
         self._wait = None
         waiting, self._waiting = self._waiting, []
         for _, done in waiting:
-            done(GroupError.NOT_AVAILABLE, NO_BROKER)
+            self._answer(done, GroupError.NOT_AVAILABLE, NO_BROKER)
+
+    def _answer(self, done: Found, error: GroupError, leader: int) -> None:
+        """Answers one of those who wait; if that fails, the others are answered all the same."""
+        try:
+            done(error, leader)
+        except Exception:
+            report_bug(self._broker.metrics, "a question for a group's coordinator is not answered")

@@ -259,10 +259,20 @@ class Rebalance:
             return
         self.state = GroupState.STABLE
         for member in self.members:
-            member.assignment = assigning.assignments.get(member.member_id, b"")
+            self.members.assign(member, assigning.assignments.get(member.member_id, b""))
             if member.sync_token is not None:
                 self.answers.tell_assignment(member, self.protocol_type, self.generation)
                 self.set_session(member, now_ms)
+
+    def begin_times(self, now_ms: int) -> None:
+        """Begins all times anew: a coordinator that read the group long ago answers for it from now on."""
+        for member in self.members:
+            self.set_session(member, now_ms)
+        if self._phase is not None:
+            self._set_phase(JoinPhase(now_ms + self.members.rebalance_ms))
+        if self._sync_deadline_ms is not None:
+            self._expect_syncs(now_ms)
+        self._soonest_ms = min(self._deadlines(), default=None)
 
     def restore(self, image: GroupMetadataValue, members: list[Member], now_ms: int) -> None:
         """Begins as an earlier coordinator has left it. All members get one full session."""
@@ -278,6 +288,9 @@ class Rebalance:
             self.state = GroupState.STABLE
         else:
             self.state = GroupState.COMPLETING_REBALANCE
+            if self.members.get(self.generation.leader_id) is None:  # no assignments would ever come
+                self._begin(now_ms)
+                return
             for member in members:
                 member.owes_sync = True
             self._expect_syncs(now_ms)

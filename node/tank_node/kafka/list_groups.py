@@ -1,29 +1,93 @@
 """ListGroups (16): the groups that this broker coordinates. Tools ask every broker."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from tank_node.coordinators.group_error import GroupError
+from tank_node.coordinators.group_requests import ListedGroup as Listed
 from tank_node.coordinators.groups import groups_of
 from tank_node.kafka.errors import of_group, outcome_of
+from tank_node.kafka.settling import KafkaPause
 from tank_protos.generated.kafka import ListGroupsRequest, ListGroupsResponse
 from tank_protos.generated.kafka.list_groups_response import ListedGroup
+from tank_protos.wire import varint
 
 if TYPE_CHECKING:
     from tank_node.kafka.session import KafkaCall
 
 _TYPE: Final = "classic"
 """The type of all groups: their members coordinate themselves by JoinGroup and SyncGroup."""
+_PORTION: Final = 1_000
+"""The groups that are written in one go: some 3 ms."""
+_FLEXIBLE_SINCE: Final = 3
+"""The first version in which a list begins with a varint, and a message ends in tagged fields."""
 
 
 def list_groups(call: "KafkaCall", body: memoryview) -> None:
-    """Answers at once. States and types to list are compared without regard to case; none: all are listed."""
+    """Answers when the list is made, which takes more than a turn of the event loop if there are many. States
+    and types to list are compared without regard to case; none: all are listed."""
     request = ListGroupsRequest.decode(body, call.version)
     states = {state.lower() for state in request.states_filter}
     types = {each.lower() for each in request.types_filter}
-    error, listed = groups_of(call.session.broker).listed()
-    code = of_group(error)
-    groups = [
-        ListedGroup(each.group_id, each.protocol_type, each.state.value, _TYPE)
-        for each in listed
-        if (not states or each.state.value.lower() in states) and (not types or _TYPE in types)
-    ]
-    call.answer(ListGroupsResponse(error_code=code, groups=groups), outcome_of(code))
+
+    def done(error: GroupError, listed: Sequence[Listed]) -> None:
+        wanted = [
+            each
+            for each in listed
+            if (not states or each.state.value.lower() in states) and (not types or _TYPE in types)
+        ]
+        _ListAnswer(call, error, wanted).go_on()
+
+    groups_of(call.session.broker).list_all(done)
+
+
+class _ListAnswer:
+    """One answer, which is written in portions."""
+
+    __slots__ = ("_call", "_code", "_groups", "_pieces", "_written")
+
+    def __init__(self, call: "KafkaCall", error: GroupError, groups: Sequence[Listed]) -> None:
+        self._call = call
+        self._code = of_group(error)
+        self._groups = groups
+        self._pieces: list[bytes] = []
+        self._written = 0
+
+    def go_on(self) -> None:
+        """Writes the next portion, and sends the answer behind the last one."""
+        first = self._written
+        self._written = first + _PORTION
+        portion = self._groups[first : self._written]
+        response = ListGroupsResponse(
+            error_code=self._code,
+            groups=[
+                ListedGroup(each.group_id, each.protocol_type, each.state.value, _TYPE) for each in portion
+            ],
+        )
+        if not first and self._written >= len(self._groups):
+            self._call.answer(response, outcome_of(self._code))
+            return
+        self._pieces.append(self._elements(response))
+        if self._written < len(self._groups):
+            KafkaPause(self._call, self.go_on).begin()
+            return
+        head, tail = self._frame()
+        count = len(self._groups)
+        size = varint.encode(count + 1) if tail else count.to_bytes(4, "big")
+        self._pieces[-1] += tail
+        self._call.answer_pieces([head + size, *self._pieces], outcome_of(self._code))
+
+    def _frame(self) -> tuple[bytes, bytes]:
+        """What stands before the number of groups, and behind the last one."""
+        empty = b"".join(ListGroupsResponse(error_code=self._code).encode(self._call.version))
+        if self._call.version >= _FLEXIBLE_SINCE:
+            return empty[:-2], empty[-1:]
+        return empty[:-4], b""
+
+    def _elements(self, response: ListGroupsResponse) -> bytes:
+        """The groups of a portion as they stand in an answer."""
+        head, tail = self._frame()
+        count = len(response.groups)
+        size = len(varint.encode(count + 1)) if tail else 4
+        encoded = b"".join(response.encode(self._call.version))
+        return encoded[len(head) + size : len(encoded) - len(tail)]

@@ -4,10 +4,11 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from tank_node.coordinators.group_memory import text_bytes
 from tank_node.coordinators.group_requests import CommittedOffset, TopicPartition
 from tank_node.coordinators.groups import groups_of
 from tank_node.kafka.errors import KafkaError, first_error, of_group, outcome_of
-from tank_node.limits import FETCHED_OFFSETS
+from tank_node.limits import FETCHED_NOTE_BYTES, FETCHED_OFFSETS
 from tank_protos.generated.kafka import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -67,25 +68,34 @@ def offset_fetch(call: "KafkaCall", body: memoryview) -> None:
 
 
 class FetchedOffsets:
-    """The offsets for one request. Groups that are asked for all that they have share a bound, as a request
-    needs few bytes for them."""
+    """The offsets for one request. Its groups share two bounds: one for clients' notes, and one for the
+    offsets of groups that are asked for all that they have, because a request needs few bytes for those."""
 
-    __slots__ = ("_groups", "_room")
+    __slots__ = ("_groups", "_note_bytes", "_room")
 
     def __init__(self, call: "KafkaCall") -> None:
         self._groups = groups_of(call.session.broker)
         self._room = FETCHED_OFFSETS
+        self._note_bytes = FETCHED_NOTE_BYTES
 
     def committed(
         self, group_id: str, topics: _Topics
     ) -> tuple[KafkaError, Mapping[TopicPartition, CommittedOffset]]:
         """A group's offsets in these topics, or in all (None); or why it has none here."""
-        error, committed = self._groups.committed(group_id, _wanted(topics))
-        if error or topics is not None:
-            return of_group(error), committed
-        if len(committed) > self._room:
+        wanted = _wanted(topics)
+        error, committed = self._groups.committed(group_id, wanted)
+        if error:
+            return of_group(error), {}
+        if wanted is None and len(committed) > self._room:
             return KafkaError.POLICY_VIOLATION, {}
-        self._room -= len(committed)
+        # A partition that is named several times is answered as often.
+        found = committed.values() if wanted is None else filter(None, map(committed.get, wanted))
+        note_bytes = sum(text_bytes(offset.metadata) for offset in found if offset.metadata)
+        if note_bytes > self._note_bytes:
+            return KafkaError.POLICY_VIOLATION, {}
+        self._note_bytes -= note_bytes
+        if wanted is None:
+            self._room -= len(committed)
         return KafkaError.NONE, committed
 
 

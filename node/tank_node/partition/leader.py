@@ -205,6 +205,17 @@ class PartitionLeader(LeaderRole):
     def start_end(self) -> int:
         return self.in_sync.start_end
 
+    def is_followed(self, silence_ms: int) -> bool:
+        now_ms, in_sync = self.partition.tick.monotonic_ms, self.in_sync
+        heard = 1  # the leader itself
+        for broker_id, replica in in_sync.replicas.items():
+            carried = self.places.get(broker_id)
+            if carried is None or not replica.answered:
+                continue
+            since_ms = carried[0].silent_since_ms()
+            heard += since_ms is None or now_ms - since_ms < silence_ms
+        return heard + in_sync.min_in_sync > 1 + len(in_sync.replicas)
+
     def written(self) -> None:
         partition = self.partition
         self.in_sync.appended(partition.tick.monotonic_ms, partition.log.tail.written, self._lag_ms)

@@ -37,6 +37,11 @@ class LeaderRole:
         """Notes that the log start was raised: followers must be told."""
         raise NotImplementedError
 
+    def is_followed(self, silence_ms: int) -> bool:
+        """Whether so many followers have taken this leader's pushes, and have been heard within `silence_ms`,
+        that a later leader could not have committed anything without one of them."""
+        raise NotImplementedError
+
     def written(self) -> None:
         """Notes that the log has grown: there is more to push, and the high-water mark may move."""
         raise NotImplementedError

@@ -1,6 +1,7 @@
 """The offsets that a group has committed, and those it is about to."""
 
 from tank_node.coordinators.committed_offsets import CommittedOffsets
+from tank_node.coordinators.group_memory import OFFSET_BYTES, GroupMemory
 from tank_node.coordinators.group_requests import CommittedOffset
 
 ORDERS = ("orders", 0)
@@ -40,9 +41,15 @@ def test_an_offset_that_is_gone_may_be_gone_twice() -> None:
     assert len(offsets) == 0
 
 
-def test_the_offsets_of_a_deleted_topic_are_found() -> None:
-    offsets = CommittedOffsets()
-    for partition in (ORDERS, ("returns", 0), ("orders", 5)):
-        offsets.load(partition, CommittedOffset(7))
-    assert offsets.of_topic("orders") == [ORDERS, ("orders", 5)]
-    assert dict(offsets.items()).keys() == {ORDERS, ("returns", 0), ("orders", 5)}
+def test_what_is_stored_is_counted() -> None:
+    memory = GroupMemory()
+    offsets = CommittedOffsets(memory)
+    offsets.load(ORDERS, CommittedOffset(7, metadata="note"))
+    offsets.load(("returns", 0), CommittedOffset(7))
+    assert (memory.offsets, memory.held_bytes) == (2, 2 * OFFSET_BYTES + 4)
+    offsets.load(ORDERS, CommittedOffset(8, metadata="longer note"))
+    assert (memory.offsets, memory.held_bytes) == (2, 2 * OFFSET_BYTES + 11)
+    offsets.load(ORDERS, None)
+    offsets.load(ORDERS, None)
+    assert (memory.offsets, memory.held_bytes) == (1, OFFSET_BYTES)
+    assert dict(offsets.items()).keys() == {("returns", 0)}

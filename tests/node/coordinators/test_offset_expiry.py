@@ -3,7 +3,7 @@
 from tank_node.coordinators.committed_offsets import CommittedOffsets
 from tank_node.coordinators.group_requests import CommittedOffset, TopicPartition
 from tank_node.coordinators.group_state import GroupState
-from tank_node.coordinators.offset_expiry import expired_offsets, may_go
+from tank_node.coordinators.offset_expiry import expiry_of, may_go
 from tank_protos.generated.kafka.consumer_protocol_subscription import ConsumerProtocolSubscription
 from tests.support.groups.scene import WALL_MS, Scene
 
@@ -23,7 +23,8 @@ def committed(*partitions: TopicPartition, commit_ms: int = WALL_MS, expire_ms: 
 
 def expired(scene: Scene, offsets: CommittedOffsets, after_ms: int) -> list[TopicPartition]:
     """What goes so long after the scene's beginning."""
-    return expired_offsets(scene.group, offsets, WALL_MS + after_ms, RETENTION_MS)
+    expiry = expiry_of(scene.group, WALL_MS + after_ms, RETENTION_MS)
+    return [] if expiry is None else [each for each, offset in offsets.items() if expiry.takes(each, offset)]
 
 
 def test_a_simple_commit_goes_so_long_after_it() -> None:
@@ -118,16 +119,6 @@ def test_but_not_while_consumers_read_the_topic() -> None:
     scene.stable(1, protocols={"range": subscription("orders")})
     offsets = committed(("orders", 0), ("former", 0), expire_ms=WALL_MS + 1_000)
     assert expired(scene, offsets, 1_000) == [("former", 0)]
-
-
-def test_an_offset_that_is_just_being_committed_stays() -> None:
-    scene = Scene()
-    scene.commit()
-    offsets = committed(("orders", 0), ("orders", 1))
-    offsets.begin([("orders", 1)])
-    assert expired(scene, offsets, RETENTION_MS) == [("orders", 0)]
-    offsets.end({("orders", 1): None}, is_stored=False)
-    assert expired(scene, offsets, RETENTION_MS) == [("orders", 0), ("orders", 1)]
 
 
 def test_a_group_of_which_it_is_unknown_since_when_it_is_empty_goes_by_its_commits() -> None:

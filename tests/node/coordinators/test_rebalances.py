@@ -1,6 +1,7 @@
 """How a group gets from one generation to the next."""
 
 from tank_node.coordinators.group_error import GroupError
+from tank_node.coordinators.group_limits import LEAST_REBALANCE_MS
 from tank_node.coordinators.group_requests import JoinAnswer
 from tank_node.coordinators.group_state import GroupState
 from tests.support.groups.scene import INITIAL_MS, REBALANCE_MS, SESSION_MS, Scene
@@ -367,3 +368,39 @@ def _heart_beats(scene: Scene, ms: int, *members: JoinAnswer) -> None:
         scene.wait(1_000)
         for member in members:
             scene.heartbeat(member)
+
+
+def test_a_group_whose_members_give_no_time_to_join_again_begins_its_wait_anew_ten_times_in_100_ms() -> None:
+    """A static member is away, so that each wait ends without it: the group must not go round for ever."""
+    scene = Scene()
+    joinings = [scene.join(rebalance_ms=0), scene.join(instance_id="rack-1", rebalance_ms=0)]
+    scene.wait(LEAST_REBALANCE_MS)
+    leader, _ = scene.assigned(*scene.joined(*joinings))
+    scene.leave((leader.member_id, None))
+    looks, until_ms = 0, scene.now_ms + 100
+    while (due_ms := scene.group.next_deadline_ms()) is not None and due_ms <= until_ms:
+        assert due_ms > scene.now_ms, "a wait that is over at once never ends"
+        scene.now_ms = due_ms
+        scene.group.expire(due_ms)
+        scene.act()
+        looks += 1
+    assert looks == 10
+    assert scene.is_in(GroupState.PREPARING_REBALANCE)
+
+
+# A coordinator goes on
+
+
+def test_a_stored_generation_whose_leader_is_gone_gathers_its_members_again() -> None:
+    """No assignments would ever come for it."""
+    scene = Scene()
+    joinings = [scene.join(), scene.join()]
+    scene.wait(2 * INITIAL_MS)
+    leader, other = scene.joined(*joinings)
+    image = scene.stored[-1]
+    image.members = [each for each in image.members if each.member_id != leader.member_id]
+    later = Scene(image=image)
+    assert later.is_in(GroupState.PREPARING_REBALANCE)
+    assert later.heartbeat(other) is GroupError.REBALANCING
+    joining = later.join(other.member_id)
+    assert (joining.answer.generation, joining.answer.leader_id) == (2, other.member_id)

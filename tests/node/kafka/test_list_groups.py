@@ -69,3 +69,23 @@ def test_a_coordinator_that_still_reads_its_groups_says_so(
 ) -> None:
     groups.error = GroupError.LOADING
     assert line.ask(ListGroupsRequest(), ListGroupsResponse, version).error_code == 14
+
+
+@pytest.mark.parametrize("version", EVERY)
+@pytest.mark.parametrize("count", [1_000, 1_001, 2_500])
+def test_many_groups_are_written_in_portions(
+    line: GroupLine, groups: ScriptedGroups, node: BenchNode, version: int, count: int
+) -> None:
+    groups.groups = {
+        f"group-{number}": DescribedGroup(GroupError.NONE, f"group-{number}", GroupState.STABLE, "consumer")
+        for number in range(count)
+    }
+    line.send(ListGroupsRequest(), version)
+    frames = line.frames()
+    assert len(frames) == (count <= 1_000)
+    while not frames:
+        node.pass_ms(1)
+        frames = line.frames()
+    _, answer = line.read(frames[0], ListGroupsResponse, version)
+    assert [each.group_id for each in answer.groups] == list(groups.groups)
+    assert {each.protocol_type for each in answer.groups} == {"consumer"}

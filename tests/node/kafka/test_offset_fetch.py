@@ -183,3 +183,16 @@ def test_groups_of_one_request_share_the_bound(
     asked = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(name, topics=None) for name in ("g", "h")])
     answer = line.ask(asked, OffsetFetchResponse, 9)
     assert [(group.group_id, group.error_code) for group in answer.groups] == [("g", 0), ("h", 44)]
+
+
+@pytest.mark.parametrize("version", EVERY)
+def test_notes_are_bounded_however_often_a_partition_is_named(
+    line: GroupLine, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(offset_fetch, "FETCHED_NOTE_BYTES", 8)
+    assert ask(line, version, request(version, {"a": [1, 1]}))[1][("a", 1)][2:] == ("note", 0)
+    error, found = ask(line, version, request(version, {"a": [1, 1, 1]}))
+    assert (error, [each[3] for each in found.values()]) == ((44, []) if version >= 2 else (0, [44]))
+    if version >= 2:
+        monkeypatch.setattr(offset_fetch, "FETCHED_NOTE_BYTES", 3)
+        assert ask(line, version, request(version, None)) == (44, {})

@@ -90,6 +90,9 @@ class ScriptedGroups(Groups):
         found = [ListedGroup(each.group_id, each.protocol_type, each.state) for each in self.groups.values()]
         return self.error, found
 
+    def list_all(self, done: Callable[[GroupError, list[ListedGroup]], None]) -> None:
+        done(*self.listed())
+
     def delete(self, group_ids: Sequence[str], done: Callable[[Mapping[str, GroupError]], None]) -> None:
         self.asked.append(list(group_ids))
         done({each: self.results.get(each, GroupError.NONE) for each in group_ids})

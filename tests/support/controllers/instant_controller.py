@@ -117,6 +117,12 @@ class InstantController:
         del self.verdicts[:count]
         return done(ChangeOutcome(ErrorCode.NONE, "", results))
 
+    def part(self) -> None:
+        """The broker's process has ended: nobody listens until another one begins."""
+        self._listeners.clear()
+        self.tell_brokers.clear()
+        self.tell_registered.clear()
+
     def publish(self, kind: ChangeKind, topic: TopicView) -> None:
         """The view has the topic, or has it no more, and the listeners hear of it."""
         shown = () if kind is ChangeKind.DELETED else (topic,)
@@ -152,6 +158,7 @@ class InstantController:
         if topic.validate_only:
             return done(TopicOutcome(ErrorCode.NONE))
         self._ids += 1
+        self.view.index = max(self.view.index, self._ids)  # ids are places in the log of the controllers
         placed = [
             PartitionView(n, BROKER_ID, 1, 1, (BROKER_ID,), (BROKER_ID,)) for n in range(topic.partitions)
         ]

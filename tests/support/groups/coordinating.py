@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
+from tank_node.cluster.view import ChangeKind
 from tank_node.coordinators.group_error import GroupError
 from tank_node.coordinators.group_requests import (
     CommitRequest,
@@ -62,6 +64,16 @@ class Coordinating:
         number = self.groups.partition_of(group_id)
         assert number is not None
         return self.node.broker.topics[GROUPS_TOPIC].partitions[number]
+
+    def lead(self, leader: int, leader_epoch: int) -> None:
+        """The view says that this broker leads the groups' partitions, which another one follows."""
+        topic = self.node.controller.view.topic(GROUPS_TOPIC)
+        assert topic is not None
+        placed = [
+            replace(each, leader=leader, leader_epoch=leader_epoch, replicas=(1, 2), in_sync=(leader,))
+            for each in topic.partitions
+        ]
+        self.node.controller.publish(ChangeKind.ALTERED, replace(topic, partitions=placed))
 
     def load(self) -> None:
         """Time passes until all groups are read."""

@@ -1,0 +1,85 @@
+"""Whether a broker may hold more groups, members and offsets."""
+
+from tank_node.broker.broker import Broker
+from tank_node.coordinators.group_memory import (
+    GROUP_BYTES,
+    MEMBER_BYTES,
+    OFFSET_BYTES,
+    GroupMemory,
+    text_bytes,
+)
+from tank_node.coordinators.group_partition import GroupPartition
+from tank_node.coordinators.group_requests import CommitRequest, JoinRequest, SyncRequest
+from tank_node.coordinators.group_settings import GroupSettings
+
+_MOST_BYTES_OF_A_CHARACTER = 4
+
+
+class GroupRoom:
+    """Compares what requests add with the limits of a broker. What is on its way into the log counts when it
+    is there, so that a tick's requests may exceed the limits a little."""
+
+    __slots__ = ("_broker", "_settings", "memory")
+
+    def __init__(self, broker: Broker, settings: GroupSettings) -> None:
+        self._broker = broker
+        self._settings = settings
+        self.memory = GroupMemory()
+        """What all groups of the broker take."""
+
+    def for_join(self, led: GroupPartition, request: JoinRequest) -> bool:
+        """Whether a member may join, with what it says."""
+        group = led.groups.get(request.member.group_id)
+        if group is None:
+            said = sum(len(name) + len(metadata) for name, metadata in request.protocols)
+            added = GROUP_BYTES + MEMBER_BYTES + said
+        else:
+            added = group.members.added_by(request)
+        return self.has(led, request.member.group_id, 0, added)
+
+    def for_sync(self, led: GroupPartition, request: SyncRequest) -> bool:
+        """Whether a leader's assignments may be held."""
+        group = led.groups.get(request.member.group_id)
+        if group is None or not request.assignments:
+            return True
+        return self.has(led, group.group_id, 0, group.members.added_by(request))
+
+    def for_commit(self, led: GroupPartition, request: CommitRequest) -> bool:
+        """Whether offsets may be held."""
+        group_id, offsets = request.member.group_id, request.offsets
+        limits, memory = self._settings.limits, self.memory
+        most = OFFSET_BYTES + _MOST_BYTES_OF_A_CHARACTER * self._settings.offset_metadata_bytes
+        if (
+            group_id in led.groups
+            and memory.offsets + len(offsets) <= limits.offsets
+            and memory.held_bytes + len(offsets) * most <= limits.held_bytes
+        ):
+            return True
+        group = led.groups.get(group_id)
+        new = added = 0
+        for place, offset in offsets.items():
+            before = None if group is None else group.offsets.get(place)
+            added += text_bytes(offset.metadata)
+            if before is None:
+                new += 1
+                added += OFFSET_BYTES
+            else:
+                added -= text_bytes(before.metadata)
+        return self.has(led, group_id, new, added)
+
+    def has(self, led: GroupPartition, group_id: str, offsets: int, added: int) -> bool:
+        """Whether there is room for a group, so many new offsets, and so many bytes. What adds nothing has
+        room."""
+        limits, memory = self._settings.limits, self.memory
+        if group_id not in led.groups and memory.groups >= limits.groups:
+            what = f"{memory.groups} groups"
+        elif offsets > 0 and memory.offsets + offsets > limits.offsets:
+            what = f"{memory.offsets} committed offsets"
+        elif added > 0 and memory.held_bytes + added > limits.held_bytes:
+            what = f"{memory.held_bytes} bytes of groups"
+        else:
+            return True
+        self._broker.refusals.note(
+            "groups_full", f"this broker holds {what}: delete some", self._broker.tick.monotonic_ms
+        )
+        return False

@@ -1,0 +1,197 @@
+"""What is committed and deleted of the offsets of one partition's groups."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from tank_node.broker.broker import Broker
+from tank_node.coordinators.bugs import report_bug
+from tank_node.coordinators.committed_offset import NO_TOPIC_ID, CommittedOffset
+from tank_node.coordinators.deletion import Deletion
+from tank_node.coordinators.group import Group
+from tank_node.coordinators.group_error import GroupError
+from tank_node.coordinators.group_log import GroupChange, GroupLog
+from tank_node.coordinators.group_records import StoredRecord, offset_record
+from tank_node.coordinators.group_requests import CommitRequest, TopicPartition
+from tank_node.coordinators.group_settings import GroupSettings
+from tank_node.metrics import OK
+from tank_protos.wire.errors import WireError
+
+_PART: Final = 4_096
+"""How many offsets of another store are taken over in one change."""
+
+Committed = Callable[[Mapping[TopicPartition, GroupError]], None]
+
+
+class OffsetChanges:
+    """Appends the changes of groups' offsets, and makes them when the high-water mark has passed them."""
+
+    __slots__ = ("_after", "_begin_work", "_broker", "_deletions", "_log", "_settings")
+
+    def __init__(
+        self,
+        broker: Broker,
+        settings: GroupSettings,
+        log: GroupLog,
+        after: Callable[[Group], None],
+        begin_work: Callable[[Iterator[None]], None],
+    ) -> None:
+        """after: called with a group when a change of it has ended. begin_work: has steps done in slices."""
+        self._broker = broker
+        self._settings = settings
+        self._log = log
+        self._after = after
+        self._begin_work = begin_work
+        self._deletions: dict[Deletion, Group] = {}
+        """Those that have not ended."""
+
+    def commit(self, group: Group, request: CommitRequest, done: Committed) -> None:
+        """See `Groups.commit`."""
+        error = group.members.check_commit(self._broker.tick.monotonic_ms, request)
+        results = dict.fromkeys(request.offsets, error)
+        if error:
+            self._count(error, len(results))
+        taken: dict[TopicPartition, CommittedOffset | None] = {}
+        records: list[StoredRecord] = []
+        topic_ids: list[int] = []
+        for place, offset in () if error else request.offsets.items():
+            refusal = self._add_record(group.group_id, place, offset, records)
+            if refusal:
+                results[place] = refusal
+                self._count(refusal, 1)
+                continue
+            # Another topic may have the name later: what is stored says which one it was.
+            topic_id = self._topic_id(place[0])
+            taken[place] = offset.of_topic(topic_id)
+            topic_ids.append(topic_id)
+        if not taken:
+            done(results)
+            self._after(group)
+            return
+        for deletion, its_group in self._deletions.items():
+            if its_group is group:
+                for place in taken:
+                    deletion.spare(place)
+
+        def stored(error: GroupError) -> None:
+            self._count(error, len(taken))
+            results.update(dict.fromkeys(taken, error))
+            done(results)
+
+        self._change(group, taken, records, stored, topic_ids)
+
+    def _count(self, error: GroupError, offsets: int) -> None:
+        self._broker.metrics.group_commits[error.name.lower() if error else OK] += offsets
+
+    def _add_record(
+        self, group_id: str, place: TopicPartition, offset: CommittedOffset, records: list[StoredRecord]
+    ) -> GroupError:
+        """Adds the record of an offset, or returns why it can't be committed."""
+        name, number = place
+        topic = self._broker.link.view.topic(name)
+        if topic is None or not 0 <= number < len(topic.partitions):
+            return GroupError.UNKNOWN_TOPIC
+        note, most = offset.metadata, self._settings.offset_metadata_bytes
+        if 4 * len(note) > most and len(note.encode("utf-8", "surrogateescape")) > most:
+            return GroupError.METADATA_TOO_LARGE
+        try:
+            records.append(offset_record(group_id, name, number, offset))
+        except WireError:  # a number or a name that its field can't hold
+            return GroupError.INVALID_REQUEST
+        return GroupError.NONE
+
+    def store(
+        self,
+        group: Group,
+        offsets: Mapping[TopicPartition, CommittedOffset],
+        done: Callable[[GroupError], None],
+    ) -> None:
+        """Stores offsets that records can hold, in changes of a bounded size. done: called once, with the
+        first error."""
+        places = list(offsets)
+        parts = [places[at : at + _PART] for at in range(0, len(places), _PART)]
+        missing, first = len(parts), GroupError.NONE
+
+        def part_done(error: GroupError) -> None:
+            nonlocal missing, first
+            missing -= 1
+            first = first or error
+            if not missing:
+                done(first)
+
+        if not parts:
+            done(GroupError.NONE)
+        for part in parts:
+            changes = {place: offsets[place].of_topic(self._topic_id(place[0])) for place in part}
+            records = [offset_record(group.group_id, *place, offset) for place, offset in changes.items()]
+            self._change(group, changes, records, part_done, [each.topic_id for each in changes.values()])
+
+    def _topic_id(self, name: str) -> int:
+        topic = self._broker.link.view.topic(name)
+        return NO_TOPIC_ID if topic is None else topic.topic_id
+
+    def delete(
+        self,
+        group: Group,
+        places: Iterable[TopicPartition],
+        done: Callable[[GroupError], None],
+        last: Callable[[Callable[[GroupError], None]], None] | None = None,
+    ) -> None:
+        """Deletes offsets of a group, in slices if they are many. As `Deletion`."""
+
+        def ended(error: GroupError) -> None:
+            self._deletions.pop(deletion, None)
+            done(error)
+
+        deletion = Deletion(places, partial(self._delete_part, group), ended, last)
+        self._deletions[deletion] = group
+        if deletion.is_short:
+            for _ in deletion.steps():
+                pass
+        else:
+            self._begin_work(deletion.steps())
+
+    def forget(self, group: Group, places: Sequence[TopicPartition]) -> None:
+        """Deletes a bounded number of a group's offsets, for no client: a later sweep tries again."""
+        self._delete_part(group, places, _ignore)
+
+    def _delete_part(
+        self, group: Group, places: Sequence[TopicPartition], done: Callable[[GroupError], None]
+    ) -> None:
+        records = [offset_record(group.group_id, name, number, None) for name, number in places]
+        self._change(group, dict.fromkeys(places), records, done)
+
+    def _change(
+        self,
+        group: Group,
+        changes: Mapping[TopicPartition, CommittedOffset | None],
+        records: Sequence[StoredRecord],
+        done: Callable[[GroupError], None],
+        topic_ids: Sequence[int] = (),
+    ) -> None:
+        """Appends changes of a group's offsets; None deletes one."""
+
+        def ended(is_stored: bool) -> None:
+            group.offsets.end(changes, is_stored=is_stored)
+
+        def answered(error: GroupError) -> None:
+            try:
+                done(error)
+            finally:
+                self._after(group)
+
+        group.offsets.begin(changes)
+        self._log.append(GroupChange(records, ended, answered, topic_ids))
+
+    def refuse(self, error: GroupError) -> None:
+        """Answers the deletions that have not ended with this error: the coordination has."""
+        deletions, self._deletions = self._deletions, {}
+        for deletion in deletions:
+            try:
+                deletion.refuse(error)
+            except Exception:
+                report_bug(self._broker.metrics, "a client is not answered")
+
+
+def _ignore(error: GroupError) -> None:
+    """Nobody asked for it."""

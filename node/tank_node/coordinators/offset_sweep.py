@@ -1,0 +1,92 @@
+"""Looks through all offsets of a partition's groups for those that go, in steps that are short enough for an
+event loop."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
+
+from tank_node.broker.broker import Broker
+from tank_node.coordinators.committed_offset import NO_TOPIC_ID, CommittedOffset
+from tank_node.coordinators.group import Group
+from tank_node.coordinators.group_requests import TopicPartition
+from tank_node.coordinators.group_settings import GroupSettings
+from tank_node.coordinators.group_state import GroupState
+from tank_node.coordinators.offset_expiry import expiry_of
+
+_STEP: Final = 256
+"""How many offsets of a group a step looks at: some 200 µs, or more if all of them go."""
+
+
+class OffsetSweep:
+    """Finds the offsets that nobody has used for long, those of deleted topics, and the groups of which
+    nothing is left."""
+
+    __slots__ = ("_broker", "_delete", "_expires", "_forget", "_groups", "_is_wanted", "_settings")
+
+    def __init__(
+        self,
+        broker: Broker,
+        settings: GroupSettings,
+        groups: Mapping[str, Group],
+        forget: Callable[[Group, Sequence[TopicPartition]], None],
+        delete: Callable[[Group], None],
+    ) -> None:
+        """forget: deletes these offsets, a bounded number of them. delete: deletes a group without any."""
+        self._broker = broker
+        self._settings = settings
+        self._groups = groups
+        self._forget = forget
+        self._delete = delete
+        self._is_wanted = self._expires = False
+        """Whether a look begins when that which is under way has ended, and whether it is for what nobody has
+        used for long, too."""
+
+    def ask(self, *, expires: bool) -> None:
+        """Asks for a look, behind one that is under way. expires: whether it is for offsets and groups that
+        nobody has used for long, too; else for offsets of deleted topics alone."""
+        self._is_wanted = True
+        self._expires = self._expires or expires
+
+    def is_gone(self, offset: CommittedOffset) -> bool:
+        """Whether the topic was deleted that the offset is of; one of the same name may be there now."""
+        topic_id = offset.topic_id
+        return topic_id != NO_TOPIC_ID and self._broker.link.view.was_deleted(topic_id)
+
+    def steps(self) -> Iterator[None]:
+        """Looks at some offsets at each step, until nobody asks for more."""
+        while self._is_wanted:
+            expires = self._expires
+            self._is_wanted = self._expires = False
+            for group in list(self._groups.values()):
+                if self._groups.get(group.group_id) is not group:
+                    continue
+                found = False
+                for gone in self._of(group, expires):
+                    if gone:
+                        found = True
+                        self._forget(group, gone)
+                    yield
+                if expires and not found and group.is_stored and group.is_over:
+                    if group.members.state is GroupState.EMPTY:
+                        self._delete(group)
+                    yield
+
+    def _of(self, group: Group, expires: bool) -> Iterator[list[TopicPartition]]:
+        """The group's offsets that go, in parts."""
+        members, offsets = group.members, group.offsets
+        places = list(offsets)
+        wall_ms, retention_ms = self._broker.tick.now_ms, self._settings.offsets_retention_ms
+        seen = members.figures()
+        expiry = expiry_of(members, wall_ms, retention_ms) if expires else None
+        for first in range(0, len(places), _STEP):
+            now = members.figures()
+            if expires and now != seen:  # somebody came or went between two steps
+                seen = now
+                expiry = expiry_of(members, wall_ms, retention_ms)
+            gone = []
+            for place in places[first : first + _STEP]:
+                offset = offsets.get(place)
+                if offset is None or offsets.is_changing(place):
+                    continue
+                if self.is_gone(offset) or (expiry is not None and expiry.takes(place, offset)):
+                    gone.append(place)
+            yield gone

@@ -1,0 +1,78 @@
+"""Offsets of topics that were deleted go, whatever time they have, and those of a new topic stay."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from tank_node.coordinators.group_error import GroupError
+from tank_node.coordinators.group_requests import CommitRequest, CommittedOffset, MemberName, TopicPartition
+from tests.support.groups.coordinating import GROUP, Coordinating, coordinating
+
+PLACE = ("orders", 0)
+
+
+def ready(at: Coordinating) -> Coordinating:
+    """The internal topic is there, and its groups are read."""
+    at.found()
+    at.load()
+    return at
+
+
+def swept(at: Coordinating, milliseconds: int) -> None:
+    """Time passes, and the looks at all offsets that are due are done."""
+    at.node.pass_ms(milliseconds)
+    for _ in range(5):
+        at.settle()
+        at.node.pass_ms(1)
+    at.settle()
+
+
+def test_the_offsets_of_a_deleted_topic_go(tmp_path: Path) -> None:
+    with coordinating(tmp_path) as at:
+        ready(at)
+        at.node.controller.add("short")
+        at.commit(7, places=[("short", 0), PLACE])
+        at.node.controller.delete_topic("short", lambda _: None)
+        at.node.controller.add("short")
+        at.node.pass_ms(1)
+        at.commit(1, "other", places=[("short", 0)])
+        swept(at, 1)
+        assert at.offsets() == {PLACE: 7}
+        assert at.offsets("other") == {("short", 0): 1}, "it is of the new topic"
+
+
+def test_the_offsets_of_a_topic_go_that_was_deleted_while_nobody_coordinated(tmp_path: Path) -> None:
+    with coordinating(tmp_path) as at:
+        ready(at)
+        at.node.controller.add("short", 2)
+        at.commit(7, places=[("short", 0), ("short", 1), PLACE])
+        controller = at.node.controller
+    controller.part()
+    controller.delete_topic("short", lambda _: None)
+    controller.add("short", 2)
+    with coordinating(tmp_path, controller=controller) as at:
+        at.load()
+        assert at.offsets() == {PLACE: 7}, "they are hidden at once"
+        assert at.commit(1, places=[("short", 1)]) == [GroupError.NONE]
+        swept(at, 1)
+        assert at.groups.room.memory.offsets == 2
+    with coordinating(tmp_path, controller=controller) as at:
+        at.load()
+        assert at.offsets() == {PLACE: 7, ("short", 1): 1}
+
+
+def test_a_commit_with_an_old_time_outlives_the_deletion_of_an_older_topic(tmp_path: Path) -> None:
+    """Clients of 2014 say the time themselves."""
+    with coordinating(tmp_path) as at:
+        ready(at)
+        at.node.controller.add("short")
+        at.commit(7, "other", places=[("short", 0)])
+        at.node.controller.delete_topic("short", lambda _: None)
+        at.node.controller.add("short")
+        found: list[Mapping[TopicPartition, GroupError]] = []
+        old = CommittedOffset(9, commit_ms=at.node.clock.now_ms() - 60_000)
+        at.node.broker.begin_tick()
+        at.groups.commit(CommitRequest(MemberName(GROUP, ""), -1, {("short", 0): old}), found.append)
+        swept(at, 1)
+        assert [dict(each) for each in found] == [{("short", 0): GroupError.NONE}]
+        assert at.offsets() == {("short", 0): 9}
+        assert at.offsets("other") == {}
