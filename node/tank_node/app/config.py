@@ -13,7 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from tank_node.broker.forwarding import ForwardingPolicy
-from tank_node.coordinators.group_settings import GroupSettings
+from tank_node.coordinators.group_settings import LAG_SERIES, MOST_LAG_SERIES, GroupSettings
 from tank_node.limits import Limits
 from tank_node.metrics import KAFKA_CLIENT_IDS, MAX_KAFKA_CLIENT_IDS
 from tank_protos import topic_settings
@@ -107,6 +107,8 @@ class NodeConfig:
     wait, one of a cluster waits as long as Kafka."""
     offsets_retention_minutes: int
     """How long a group's committed offsets are kept that nobody uses."""
+    group_lag_series: int
+    """How many partitions of groups have metrics of their own."""
     flush: FlushPolicy
     """The flush policy of topics without a setting for it."""
     log_format: LineFormat
@@ -491,6 +493,14 @@ OPTIONS = (
         "offsets.retention.minutes.",
         _number(1, _INT_MAX),
         str(GroupSettings().offsets_retention_ms // MINUTE_MS),
+    ),
+    Option(
+        "group_lag_series",
+        "N",
+        "How many partitions of groups have their own metrics of how far they are read, and how many led "
+        "partitions those of their ends. 0: none.",
+        _number(0, MOST_LAG_SERIES),
+        str(LAG_SERIES),
     ),
     Option(
         "flush",

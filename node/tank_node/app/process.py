@@ -184,6 +184,7 @@ class NodeProcess(ABC):
             max_session_ms=config.group_max_session_ms,
             initial_delay_ms=self.group_initial_delay_ms if delay_ms is None else delay_ms,
             offsets_retention_ms=config.offsets_retention_minutes * MINUTE_MS,
+            lag_series=config.group_lag_series,
         )
 
     def _kafka_settings(self) -> KafkaSettings:

@@ -1,7 +1,7 @@
 """What an operator sees of a node: health and metrics, and the small HTTP server for them.
 
 - `health`: whether a node can do its work, and its problems
-- `metrics_collector`, `health_collector`, `replication`: families of Prometheus metrics
+- `metrics_collector`, `health_collector`, `replication`, `groups`: families of Prometheus metrics
 - `http`: the port for /metrics, /healthz and /readyz
 """
 

@@ -1,5 +1,5 @@
 """The node's metrics as Prometheus families, made at each scrape. All families of the node are here, but for
-those of `replication` and `health_collector`."""
+those of `replication`, `groups` and `health_collector`."""
 
 from collections.abc import Iterable, Iterator
 
@@ -9,7 +9,7 @@ from prometheus_client.registry import Collector
 from tank_node.broker.broker import Broker
 from tank_node.log.log import LogState
 from tank_node.metrics import Histogram, Metrics
-from tank_node.monitoring import replication
+from tank_node.monitoring import groups, replication
 from tank_node.store.usage import space_of
 
 MESSAGE_NAMES = {
@@ -66,6 +66,7 @@ class MetricsCollector(Collector):
         yield from self._kafka()
         yield from self._levels()
         yield from replication.families(self._broker, self._metrics)
+        yield from groups.families(self._broker, self._metrics)
         for name, about in _HISTOGRAMS.items():
             yield _histogram(f"tank_{name}_seconds", about, getattr(self._metrics, name))
 
@@ -152,7 +153,7 @@ class MetricsCollector(Collector):
             labels=["api"],
         )
         for api, histogram in sorted(metrics.kafka_latency.items()):
-            times.add_metric([api], _buckets(histogram), histogram.sum_s)
+            times.add_metric([api], histogram.cumulated(), histogram.sum_s)
         yield times
 
     def _levels(self) -> Iterator[Metric]:
@@ -226,13 +227,4 @@ class MetricsCollector(Collector):
 
 
 def _histogram(name: str, about: str, histogram: Histogram) -> HistogramMetricFamily:
-    return HistogramMetricFamily(name, about, buckets=_buckets(histogram), sum_value=histogram.sum_s)
-
-
-def _buckets(histogram: Histogram) -> list[tuple[str, float]]:
-    total = 0
-    buckets: list[tuple[str, float]] = []
-    for bound, count in zip([*map(str, histogram.bounds), "+Inf"], histogram.counts, strict=True):
-        total += count
-        buckets.append((bound, total))
-    return buckets
+    return HistogramMetricFamily(name, about, buckets=histogram.cumulated(), sum_value=histogram.sum_s)

@@ -140,6 +140,7 @@ def test_groups_have_kafkas_settings() -> None:
     assert load({"group_min_session_ms": "100"}).group_min_session_ms == 100
     assert load(environment={"TANK_GROUP_INITIAL_DELAY_MS": "0"}).group_initial_delay_ms == 0
     assert load(file="offsets_retention_minutes = 1").offsets_retention_minutes == 1
+    assert (config.group_lag_series, load({"group_lag_series": "0"}).group_lag_series) == (1_000, 0)
 
 
 def test_a_shortest_session_above_the_longest_is_refused() -> None:
@@ -204,6 +205,7 @@ def test_an_address_of_the_outside_is_where_it_listens_and_where_it_is_reached()
         ("group_max_session_ms", "2147483648"),
         ("group_initial_delay_ms", "-1"),
         ("offsets_retention_minutes", "0"),
+        ("group_lag_series", "100001"),
         ("flush", "never"),
         ("log_format", "xml"),
         ("log_level", "loud"),
