@@ -16,7 +16,7 @@ from tank_protos import server_packages
 server_packages.demand()  # before the modules that import them
 
 from tank_controller import limits  # noqa: E402
-from tank_controller.security.api_token import TOKEN_VARIABLE, Token  # noqa: E402
+from tank_protos.http_api.token import TOKEN_VARIABLE, Token  # noqa: E402
 from tank_protos.log_lines import set_up_logs  # noqa: E402
 
 if TYPE_CHECKING:

@@ -144,8 +144,6 @@ API_LEADER_S = 5.0
 """How long the HTTP API waits for a controller that leads: an election takes a second or two."""
 API_DESCRIBE_S = 2.0
 """How long the HTTP API waits for another controller's description of itself."""
-MIN_API_TOKEN_CHARS = 16
-MAX_API_TOKEN_BYTES = 4096
 MAX_CONTROLLERS = 5
 """The most controllers of a cluster: more would make every change slower, with little gain in
 availability.

@@ -29,11 +29,11 @@ from tank_controller.raft_node.readiness import Readiness, Sight
 from tank_controller.raft_node.replay import StoredRaft
 from tank_controller.raft_node.storage import RaftStorage
 from tank_controller.raft_node.ticks import ELECTION_TICKS
-from tank_controller.security.api_token import NO_TOKEN, Token
 from tank_controller.security.trust import Trust
 from tank_controller.state.machine import Metadata
 from tank_controller.state.outcome import CommandOutcome
 from tank_protos import feature_levels
+from tank_protos.http_api.token import NO_TOKEN, Token
 
 
 @dataclass(slots=True, frozen=True)

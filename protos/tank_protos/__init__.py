@@ -9,5 +9,6 @@
 - `cluster_secret`, `call_proof`: how processes of a cluster authenticate to each other
 - `resolver`, `grpc_target`: look names up, and keep the last addresses for times without name service
 - `grpc_channel`: opens gRPC connections
+- `http_api`: what the HTTP APIs of controllers and brokers share
 - `log_lines`, `server_packages`: a server's log, and the packages that only servers need
 """

@@ -3,19 +3,17 @@
 The router and the OpenAPI document are both made from this table.
 """
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
 from enum import Enum, unique
 from http import HTTPStatus
 
 from tank_controller import limits
-from tank_controller.api.fields import ApiField, FieldKind
 from tank_controller.leader.report import trouble_name
 from tank_protos.generated import control_pb2 as pb
+from tank_protos.http_api.fields import ApiField, FieldKind
+from tank_protos.http_api.operations import ApiOperation, in_path
 from tank_protos.wire.names import MAX_TOPIC_NAME_BYTES
-
-PREFIX = "/api/v1"
 
 TROUBLES = {
     trouble_name(each): each
@@ -78,32 +76,6 @@ class Name(Enum):
     ELECT_LEADER = "elect_leader"
     MOVE_PARTITION = "move_partition"
     CANCEL_MOVE = "cancel_move"
-
-
-@dataclass(slots=True, frozen=True)
-class ApiOperation:
-    """An operation of the HTTP API."""
-
-    name: Name
-    method: str
-    path: str
-    """Below PREFIX; parameters in braces."""
-    about: str
-    answer: str
-    """The name of the answer's schema; see `document`."""
-    status: HTTPStatus = HTTPStatus.OK
-    query: tuple[ApiField, ...] = ()
-    body: tuple[ApiField, ...] = ()
-    detail: str = ""
-    in_path: tuple[ApiField, ...] = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "in_path", tuple(_IN_PATHS[n] for n in re.findall(r"{(\w+)}", self.path)))
-
-    @property
-    def changes(self) -> bool:
-        """Whether the operation changes the cluster, and so needs a token."""
-        return self.method != "GET"
 
 
 _ACCEPTED, _CREATED = HTTPStatus.ACCEPTED, HTTPStatus.CREATED
@@ -243,4 +215,7 @@ _OPERATIONS = (
     ),
 )  # fmt: skip
 
-OPERATIONS: Mapping[Name, ApiOperation] = {operation.name: operation for operation in _OPERATIONS}
+OPERATIONS: Mapping[Name, ApiOperation[Name]] = {
+    operation.name: replace(operation, in_path=in_path(operation.path, _IN_PATHS))
+    for operation in _OPERATIONS
+}

@@ -2,30 +2,22 @@
 
 import asyncio
 from contextlib import aclosing
-from dataclasses import dataclass
 
 from tank_controller import limits
 from tank_controller.api.document import document
-from tank_controller.api.errors import invalid, refused
-from tank_controller.api.fields import Values
+from tank_controller.api.errors import refused
 from tank_controller.api.leader import Leader
 from tank_controller.api.operations import TROUBLES
 from tank_controller.leader import checks, report
-from tank_controller.leader.report import SHOWN, Json, PartitionRows, Row, TopicCounts
+from tank_controller.leader.report import SHOWN, PartitionRows, Row, TopicCounts
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
+from tank_protos.http_api.errors import Json, invalid
+from tank_protos.http_api.fields import Values
+from tank_protos.http_api.operations import ApiRequest
 
 _BEHIND_ALL = 0xFFFFFFFF
 """A number greater than that of any partition."""
-
-
-@dataclass(slots=True, frozen=True)
-class ApiRequest:
-    """A request after its fields were read and checked."""
-
-    path: Values
-    query: Values
-    body: Values
 
 
 class Reads:

@@ -12,7 +12,6 @@ from collections.abc import Callable
 
 from grpc_health.v1 import health, health_pb2
 
-from tank_controller.api.access import Access
 from tank_controller.api.http import ControllerHttp
 from tank_controller.api.leader import Leader, Lines
 from tank_controller.api.routes import HttpApi
@@ -37,6 +36,7 @@ from tank_controller.rpc.server import SERVICES, ControllerListenError, serve
 from tank_controller.security.trust import NO_SECRET, NO_TRUST, Trust, open_secret
 from tank_protos.feature_levels import OWN
 from tank_protos.generated import control_pb2 as pb
+from tank_protos.http_api.access import Access
 
 CLOSE_S = 10.0
 """How long a stopping controller waits for its disk's present work; it doesn't wait for a disk that has hung
@@ -142,7 +142,7 @@ class ControllerProcess:
     def _api(self) -> HttpApi:
         config = self.config
         leader = Leader(AdminService(self), self._lines.to, config.ordinal, config.cluster)
-        return HttpApi(leader, Access(config.api_token), WallClock().now_ms)
+        return HttpApi(leader, Access(config.api_token, "controller"), WallClock().now_ms)
 
     async def _listen(self, http: ControllerHttp) -> None:
         """Raises TokenError, ListenError."""

@@ -8,16 +8,17 @@ import jsonschema
 import pytest
 from aiohttp import web
 
-from tank_controller.api.access import Access
 from tank_controller.api.changes import Changes
 from tank_controller.api.document import SCHEMAS, document
 from tank_controller.api.leader import Leader
-from tank_controller.api.operations import OPERATIONS, PREFIX, TROUBLES, Name
+from tank_controller.api.operations import OPERATIONS, TROUBLES, Name
 from tank_controller.api.reads import Reads
 from tank_controller.api.routes import HttpApi, handlers
 from tank_controller.leader.report import trouble_name
-from tank_controller.security.api_token import NO_TOKEN
 from tank_protos.generated import control_pb2 as pb
+from tank_protos.http_api.access import Access
+from tank_protos.http_api.operations import PREFIX
+from tank_protos.http_api.token import NO_TOKEN
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCUMENT: Any = document()
@@ -35,7 +36,7 @@ def described() -> list[tuple[str, str, Any]]:
 
 def test_every_route_is_described_and_nothing_else_is() -> None:
     app = web.Application()
-    HttpApi(LEADER, Access(NO_TOKEN), lambda: 0).add_to(app)
+    HttpApi(LEADER, Access(NO_TOKEN, "controller"), lambda: 0).add_to(app)
     (api,) = app.router.resources()
     assert isinstance(api, web.PrefixedSubAppResource)
     routes = {(route.method, cast(web.Resource, route.resource).canonical) for route in api}

@@ -6,9 +6,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tank_controller import limits
-from tank_controller.api.operations import OPERATIONS, PREFIX, Name
-from tank_controller.security.api_token import Token
+from tank_controller.api.operations import OPERATIONS, Name
 from tank_protos.generated import control_pb2 as pb
+from tank_protos.http_api.operations import PREFIX
+from tank_protos.http_api.token import Token
 from tests.controller.api.world import Ask, World
 from tests.controller.api.world import api_world as api_world
 

@@ -13,12 +13,13 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from tank_controller import limits
 from tank_controller.api import leader as api_leader
-from tank_controller.api.access import Access
 from tank_controller.api.document import document
 from tank_controller.api.leader import Leader, Lines
-from tank_controller.api.operations import OPERATIONS, PREFIX, Name
+from tank_controller.api.operations import OPERATIONS, Name
 from tank_controller.api.routes import HttpApi
-from tank_controller.security.api_token import Token
+from tank_protos.http_api.access import Access
+from tank_protos.http_api.operations import PREFIX
+from tank_protos.http_api.token import Token
 from tests.controller.cluster_for_tests import Cluster
 from tests.support.controllers.scripted_controllers import ScriptedControllers
 
@@ -79,7 +80,7 @@ class World:
         addresses = self.controllers.addresses
         lines = Lines()
         leader = Leader(lines.to(addresses[0]), lines.to, 1, {1: addresses[0], 2: addresses[1]})
-        self.api = HttpApi(leader, Access(token), lambda: 7)
+        self.api = HttpApi(leader, Access(token, "controller"), lambda: 7)
         app = web.Application(client_max_size=limits.MAX_API_BODY_BYTES)
         self.api.add_to(app)
         async with TestClient(TestServer(app)) as client:

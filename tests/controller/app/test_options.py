@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from tank_controller import __main__ as command
 from tank_controller.k8s.client import KubernetesConfig
 from tank_controller.node import ControllerConfig
-from tank_controller.security.api_token import Token
+from tank_protos.http_api.token import Token
 
 CLUSTER = "1=a:1,2=b:2,3=c:3"
 

@@ -1,4 +1,4 @@
-"""The fields of requests to the HTTP API: declared once, read strictly, described for OpenAPI. Pure."""
+"""The fields of requests to an HTTP API: declared once, read strictly, described for OpenAPI. Pure."""
 
 import json
 import re
@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from tank_controller.api.errors import invalid
-from tank_controller.leader.report import Json
+from tank_protos.http_api.errors import Json, invalid
 
 MAX_TEXT_CHARS = 1024
 """The length of a text without another limit: the same as a setting's value."""

@@ -1,12 +1,13 @@
-"""The token of the HTTP API, and where it is read from."""
+"""The token of an HTTP API, and where it is read from."""
 
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
-from tank_controller import limits
-
-TOKEN_VARIABLE = "TANK_API_TOKEN"
+TOKEN_VARIABLE: Final = "TANK_API_TOKEN"
+MIN_TOKEN_CHARS: Final = 16
+MAX_TOKEN_BYTES: Final = 4096
 
 
 class TokenError(OSError):
@@ -31,14 +32,14 @@ class Token:
             place = str(self.file)
             try:
                 with open(self.file, "rb") as file:
-                    text = file.read(limits.MAX_API_TOKEN_BYTES + 1).decode("ascii")
+                    text = file.read(MAX_TOKEN_BYTES + 1).decode("ascii")
             except (OSError, UnicodeDecodeError) as error:
                 raise TokenError(f"the API's token can't be read from {place} ({error})") from None
         text = text.strip()
-        if not re.fullmatch(r"[!-~]*", text) or len(text) > limits.MAX_API_TOKEN_BYTES:
+        if not re.fullmatch(r"[!-~]*", text) or len(text) > MAX_TOKEN_BYTES:
             raise TokenError(f"{place} holds no token: write one line of characters without spaces into it")
-        if len(text) < limits.MIN_API_TOKEN_CHARS:
-            least = limits.MIN_API_TOKEN_CHARS
+        if len(text) < MIN_TOKEN_CHARS:
+            least = MIN_TOKEN_CHARS
             raise TokenError(f"the token in {place} has {len(text)} characters: use one of at least {least}")
         return text
 

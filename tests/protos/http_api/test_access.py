@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tank_controller.api.access import Access, is_local
-from tank_controller.api.errors import ApiError
-from tank_controller.security.api_token import Token, TokenError
+from tank_protos.http_api.access import Access, is_local
+from tank_protos.http_api.errors import ApiError
+from tank_protos.http_api.token import Token, TokenError
 
 SECRET = "0123456789abcdef"
 
@@ -18,7 +18,9 @@ def verdict(token: Token, *, changes: bool, local: bool, authorization: str | No
     """`may`, or the error's code."""
     refusal = ApiError(HTTPStatus.OK, "may", ".")
     try:
-        asyncio.run(Access(token).check(changes=changes, local=local, authorization=authorization))
+        asyncio.run(
+            Access(token, "controller").check(changes=changes, local=local, authorization=authorization)
+        )
     except ApiError as error:
         refusal = error
     assert refusal.message.endswith(".")
@@ -60,7 +62,7 @@ def test_without_a_token_nothing_is_changed_and_nobody_else_reads() -> None:
         given = f"Bearer {SECRET}"
         assert verdict(Token(), changes=changes, local=local, authorization=given) == "no_token_configured"
     with pytest.raises(ApiError, match="--api-token-file") as refusal:
-        asyncio.run(Access(Token()).check(changes=True, local=True, authorization=None))
+        asyncio.run(Access(Token(), "controller").check(changes=True, local=True, authorization=None))
     assert refusal.value.status == HTTPStatus.FORBIDDEN
 
 

@@ -1,4 +1,4 @@
-"""Access to the HTTP API: reads from this machine are free, all else needs the token."""
+"""Access to an HTTP API: reads from this machine are free, all else needs the token."""
 
 import asyncio
 import hmac
@@ -7,20 +7,17 @@ import re
 from hashlib import sha256
 from http import HTTPStatus
 
-from tank_controller.api.errors import ApiError
-from tank_controller.security.api_token import TOKEN_VARIABLE, Token, TokenError
-
-HOW_TO = (
-    "put one into a file (`openssl rand -hex 32`) and start the controllers with --api-token-file FILE "
-    f"(TANK_API_TOKEN_FILE), or with {TOKEN_VARIABLE} set"
-)
+from tank_protos.http_api.errors import ApiError
+from tank_protos.http_api.token import TOKEN_VARIABLE, Token, TokenError
 
 
 class Access:
-    """One controller's access rules."""
+    """One process's access rules."""
 
-    def __init__(self, token: Token) -> None:
+    def __init__(self, token: Token, process: str) -> None:
+        """process: its kind, for messages: controller or broker."""
         self._token = token
+        self._process = process
 
     async def check(self, *, changes: bool, local: bool, authorization: str | None) -> None:
         """Raises ApiError when the request is not allowed. `local`: the result of `is_local`."""
@@ -28,7 +25,11 @@ class Access:
             return
         if not self._token.configured:
             what = "changes over HTTP are refused" if changes else "requests from other machines are refused"
-            message = f"This controller has no token, so {what}: {HOW_TO}."
+            message = (
+                f"This {self._process} has no token, so {what}: put one into a file (`openssl rand -hex 32`) "
+                f"and start the {self._process}s with --api-token-file FILE (TANK_API_TOKEN_FILE), or with "
+                f"{TOKEN_VARIABLE} set."
+            )
             raise ApiError(HTTPStatus.FORBIDDEN, "no_token_configured", message)
         given = re.fullmatch(r"bearer +(\S+)", (authorization or "").strip(), re.IGNORECASE)
         if given is None:
@@ -36,10 +37,10 @@ class Access:
         try:
             token = await asyncio.to_thread(self._token.read)
         except TokenError as error:
-            message = f"{error}: correct the file on this controller."
+            message = f"{error}: correct the file on this {self._process}."
             raise ApiError(HTTPStatus.SERVICE_UNAVAILABLE, "token_unreadable", message) from None
         if not hmac.compare_digest(_digest(given[1]), _digest(token)):
-            raise _unauthorized("That is not the token which this controller was started with.")
+            raise _unauthorized(f"That is not the token which this {self._process} was started with.")
 
 
 def is_local(peer: str, host: str, forwarded: bool) -> bool:

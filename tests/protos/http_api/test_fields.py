@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tank_controller.api.errors import ApiError
-from tank_controller.api.fields import ApiField, FieldKind, Values, read_body, read_path, read_query
+from tank_protos.http_api.errors import ApiError
+from tank_protos.http_api.fields import ApiField, FieldKind, Values, read_body, read_path, read_query
 
 FIELDS = (
     ApiField("name", FieldKind.TEXT, "its name", True, most=8),
