@@ -20,6 +20,9 @@ COMMANDS: dict[str, LazyCommand] = {
     "status": LazyCommand(
         "tank_cli.messages.status:status", "Show the broker's version, topics, disk and problems."
     ),
+    "connections": LazyCommand(
+        "tank_cli.messages.connections:connections", "Show the clients that are connected to the brokers."
+    ),
     "cluster": LazyCommand("tank_cli.cluster.commands:cluster", "Run, inspect and change a cluster."),
     "bench": LazyCommand("tank_cli.bench.commands:bench", "Measure a broker through this client."),
     "log": LazyCommand("tank_cli.files.commands:log", "Inspect a data folder without a broker."),

@@ -10,6 +10,7 @@ from tank_client.model import (
     BrokerReport,
     ClusterReport,
     CommittedPosition,
+    ConnectionPage,
     Ends,
     Features,
     FoundTime,
@@ -255,6 +256,13 @@ class Admin:
         Raises FeatureMissing on brokers of other projects, and on older Tank Cluster brokers.
         """
         return await self._calls.call(state_operations.describe_cluster())
+
+    async def describe_connections(self, after: int = 0, limit: int = 0) -> ConnectionPage:
+        """Returns a page of the clients' connections to the connected broker: those behind number `after`, at
+        most `limit` (0: as many as the broker gives). Raises FeatureMissing on brokers of other projects, and
+        on older Tank Cluster brokers.
+        """
+        return await self._calls.call(state_operations.describe_connections(after, limit))
 
     async def topology(self) -> Topology:
         """Returns the cluster's nodes from TANK's DiscoverTopology."""

@@ -216,6 +216,46 @@ class BrokerReport:
     stray_folders: tuple[StrayFolder, ...] = ()
 
 
+class ClientProtocol(Enum):
+    """The protocol that a client speaks with a broker."""
+
+    TANK = "tank"
+    KAFKA = "kafka"
+    UNKNOWN = "unknown"
+    """One that only newer brokers know."""
+
+
+@dataclass(slots=True, frozen=True)
+class ConnectedClient:
+    """A connection of a client to a broker. `number`: rises from one connection to the next. `client_id`: the
+    name that the client gives itself, `software`: its library; both may be empty. `received_bytes`,
+    `sent_bytes`: None when the broker's system doesn't count them. `requests`: the kinds of requests that
+    came, with the version in which each came last, or None.
+    """
+
+    number: int
+    protocol: ClientProtocol
+    address: Address | None
+    client_id: str
+    software: str
+    software_version: str
+    connected_ms: int
+    received_bytes: int | None
+    sent_bytes: int | None
+    in_flight: int
+    requests: Mapping[str, int | None]
+
+
+@dataclass(slots=True, frozen=True)
+class ConnectionPage:
+    """A page of the clients' connections to one broker, the oldest first. `next_after`: the number behind
+    which the next page begins; None: there is none."""
+
+    broker_id: int
+    connections: tuple[ConnectedClient, ...]
+    next_after: int | None
+
+
 @dataclass(slots=True, frozen=True)
 class Setting:
     """The value of a topic's setting; `is_default`: the topic has no value of its own."""

@@ -68,6 +68,10 @@ DESCRIBED_MEMBER_BYTES = 32 * MIB
 """The most bytes of subscriptions and assignments in one answer about groups, if it has several: a request
 could name all groups of a broker."""
 
+DESCRIBED_CONNECTIONS = 500
+"""The most connections in one answer: asking the system about each takes some 5 us, so that the event loop is
+held up for a few milliseconds."""
+
 UNCOMMITTED_WRITES = 1024
 """The most writes of one partition whose sizes are remembered until the high-water mark passes them, which
 may take days; further ones count as one."""

@@ -6,6 +6,7 @@ at the end.
 
 from collections.abc import Callable
 
+from tank_node.client_facts import ClientFacts
 from tank_node.limits import Limits
 from tank_node.output import Output
 
@@ -67,6 +68,10 @@ class Session:
         """Whether the connection is read even while output is unsent. Only for sessions whose output is
         bounded otherwise."""
         return False
+
+    def client_facts(self) -> ClientFacts | None:
+        """What is known of the client at the other end; None: there is a broker."""
+        return None
 
     def unused_ms(self, limits: Limits) -> int:
         """Returns how long the connection may stay open before the other end has sent a byte."""

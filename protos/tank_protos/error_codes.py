@@ -153,3 +153,10 @@ class GroupStateCode(IntEnum):
     STABLE = 4
     ASSIGNING = 5
     RECONCILING = 6
+
+
+class ConnectionProtocol(IntEnum):
+    """The protocol of a client's connection, in DescribeConnectionsResponse."""
+
+    TANK = 1
+    KAFKA = 2

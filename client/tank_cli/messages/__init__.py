@@ -1,6 +1,6 @@
 """Commands for topics and messages.
 
-- `topic`, `status`, `lag`
+- `topic`, `status`, `connections`, `lag`
 - `produce`, `produce_input`, `produce_send`
 - `consume`, `consume_plan`, `consume_cut`
 """

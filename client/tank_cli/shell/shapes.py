@@ -292,6 +292,31 @@ SHAPES: dict[str, tuple[Json, ...]] = {
             "round_trip_ms": 0.2,
         },
     ),
+    "connections": (
+        {
+            "brokers": [
+                {
+                    "broker_id": 1,
+                    "reached": True,
+                    "connections": [
+                        {
+                            "number": 7,
+                            "protocol": "kafka",
+                            "address": "10.0.0.7:43210",
+                            "client_id": "billing-1",
+                            "software": "librdkafka",
+                            "software_version": "2.6.0",
+                            "connected_ms": 61000,
+                            "received_bytes": 4711,
+                            "sent_bytes": 98304,
+                            "in_flight": 1,
+                            "requests": [{"name": "Fetch", "version": 16}],
+                        }
+                    ],
+                }
+            ]
+        },
+    ),
     "bench produce": (_bench("produce", "ack"),),
     "bench consume": (_bench("consume"),),
     "bench latency": (_bench("latency", "ack", "delivery"),),

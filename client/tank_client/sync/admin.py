@@ -8,6 +8,7 @@ from tank_client.model import (
     BrokerReport,
     ClusterReport,
     CommittedPosition,
+    ConnectionPage,
     Ends,
     Features,
     FoundTime,
@@ -124,6 +125,10 @@ class Admin:
     def describe_cluster(self) -> ClusterReport:
         """Returns the addresses of the cluster's processes; see `tank_client.Admin.describe_cluster`."""
         return self._thread.run(self._admin.describe_cluster())
+
+    def describe_connections(self, after: int = 0, limit: int = 0) -> ConnectionPage:
+        """Returns a page of the clients' connections to the connected broker."""
+        return self._thread.run(self._admin.describe_connections(after, limit))
 
     def topology(self) -> Topology:
         """Returns the cluster's nodes."""

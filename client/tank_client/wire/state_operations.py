@@ -6,8 +6,11 @@ from tank_client import errors
 from tank_client.model import (
     Address,
     BrokerReport,
+    ClientProtocol,
     ClusterReport,
     CommittedPosition,
+    ConnectedClient,
+    ConnectionPage,
     Features,
     PartitionTrouble,
     ProducerIdentity,
@@ -25,7 +28,7 @@ from tank_client.wire.operations import (
     need,
     need_newer_than_old_document,
 )
-from tank_protos.error_codes import TroubleKind
+from tank_protos.error_codes import ConnectionProtocol, TroubleKind
 from tank_protos.generated.tank import (
     CommitPositionsRequest,
     CommitPositionsResponse,
@@ -33,6 +36,8 @@ from tank_protos.generated.tank import (
     DescribeBrokerResponse,
     DescribeClusterRequest,
     DescribeClusterResponse,
+    DescribeConnectionsRequest,
+    DescribeConnectionsResponse,
     DiscoverTopologyRequest,
     DiscoverTopologyResponse,
     FetchPositionsRequest,
@@ -50,6 +55,10 @@ from tank_protos.generated.tank import (
 
 _STAND_ALONE = 0xFFFF
 _UNKNOWN = 2**64 - 1
+_PROTOCOLS: dict[int, ClientProtocol] = {
+    ConnectionProtocol.TANK: ClientProtocol.TANK,
+    ConnectionProtocol.KAFKA: ClientProtocol.KAFKA,
+}
 _TROUBLES: dict[int, Trouble] = {
     TroubleKind.FAILED: Trouble.FAILED,
     TroubleKind.DAMAGED: Trouble.DAMAGED,
@@ -234,6 +243,38 @@ def describe_cluster() -> ClientOperation[ClusterReport]:
         )
 
     return ClientOperation("describe cluster", build, lambda server: DescribeClusterResponse, read)
+
+
+def describe_connections(after: int, limit: int) -> ClientOperation[ConnectionPage]:
+    """A page of the clients' connections to the broker, behind the one of this number."""
+
+    def build(server: Features) -> DescribeConnectionsRequest:
+        need(server, "describe_connections", "listing its clients' connections")
+        return DescribeConnectionsRequest(after=after, limit=limit)
+
+    def read(answer: DescribeConnectionsResponse, server: Features) -> ConnectionPage:
+        found = tuple(
+            ConnectedClient(
+                number=each.number,
+                protocol=_PROTOCOLS.get(each.protocol, ClientProtocol.UNKNOWN),
+                address=Address(each.host, each.port) if each.host else None,
+                client_id=each.client_id,
+                software=each.software,
+                software_version=each.software_version,
+                connected_ms=each.connected_ms,
+                received_bytes=_known(each.received_bytes),
+                sent_bytes=_known(each.sent_bytes),
+                in_flight=each.in_flight,
+                requests={
+                    seen.name: None if seen.api_version < 0 else seen.api_version for seen in each.requests
+                },
+            )
+            for each in answer.connections
+        )
+        has_more = bool(answer.has_more and found)
+        return ConnectionPage(answer.broker_id, found, found[-1].number if has_more else None)
+
+    return ClientOperation("describe connections", build, lambda server: DescribeConnectionsResponse, read)
 
 
 def _known(number: int) -> int | None:

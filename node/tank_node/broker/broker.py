@@ -14,6 +14,7 @@ from tank_node.broker.lost_brokers import LostBrokers
 from tank_node.broker.replica_removal import ReplicaRemoval
 from tank_node.broker.topic_waits import TopicWaits
 from tank_node.broker.unpacking import Unpacking
+from tank_node.client_facts import ServedClient
 from tank_node.clock import Clock
 from tank_node.cluster.link import ControllerLink, ReplicaEnd
 from tank_node.cluster.view import NO_LEADER, ChangeKind, PartitionView, TopicChange, TopicView
@@ -105,6 +106,9 @@ class Broker:
         self.wake: Callable[[], None] = _nothing
         """Makes a tick end soon, and look at the deadlines. For work that begins outside of a tick; the
         server sets it."""
+        self.clients: Callable[[int, int], list[ServedClient]] = _no_clients
+        """Returns the connections of clients with greater numbers than the first argument, at most as many as
+        the second says, the oldest first. The server sets it."""
         self.surroundings = Surroundings()
         self.topics: dict[str, Topic] = {}
         self.started_ms = clock.now_ms()
@@ -471,6 +475,11 @@ class Broker:
 
 def _nothing() -> None:
     """Does nothing."""
+
+
+def _no_clients(after: int, most: int) -> list[ServedClient]:
+    """A broker without a server has no clients."""
+    return []
 
 
 def _report_bug(partition: Partition) -> None:

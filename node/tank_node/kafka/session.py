@@ -11,6 +11,8 @@ from struct import Struct
 from typing import ClassVar, Final
 
 from tank_node.broker.broker import Broker
+from tank_node.client_facts import ClientFacts
+from tank_node.kafka.frame_size import wrong_size
 from tank_node.kafka.settings import KafkaSettings
 from tank_node.limits import Limits
 from tank_node.metrics import OK, ClientBytes, Metrics
@@ -20,6 +22,7 @@ from tank_node.partition.waiters import Waiter
 from tank_node.security.gate import ANONYMOUS, Gate, NotAllowed, Operation, Resource
 from tank_node.segment.segment import FileRange
 from tank_node.session import Session
+from tank_protos.error_codes import ConnectionProtocol
 from tank_protos.generated.kafka.headers import request_header_version, response_header_version
 from tank_protos.generated.kafka.request_header import RequestHeader
 from tank_protos.wire.errors import WireError
@@ -39,20 +42,10 @@ _read_size: Final = Struct(">i").unpack_from
 _HEAD_BYTES: Final = 8
 _ANSWER_HEAD: Final = Struct(">ii")
 """An answer's size without these four bytes, and the correlation id."""
-_HTTP: Final = (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"PRI ")
-_TLS: Final = b"\x16\x03"
-_SSH: Final = b"SSH-"
-"""The first bytes of other protocols, which would be an enormous size."""
 _INTERNAL_ERROR: Final = "internal_error"
 """The outcome of a request in which the broker has a bug."""
 _CORRELATION_BYTES: Final = 4
 _NO_TAGS: Final = b"\0"
-
-
-class InvalidFrameSize(WireError):
-    """A frame whose size is below that of a header, or above the limit of its request."""
-
-    reason: ClassVar[str] = "invalid_frame_size"
 
 
 class UnknownRequest(WireError):
@@ -210,7 +203,7 @@ class KafkaSession(Session):
     __slots__ = (
         "_apis", "_blocked", "_bytes", "_gate", "_line", "broker", "client_id", "fetch_session_id",
         "is_outside", "learned", "limits", "metrics", "most", "principal", "settings", "software_name",
-        "software_version",
+        "software_version", "versions",
     )  # fmt: skip
 
     def __init__(
@@ -245,6 +238,8 @@ class KafkaSession(Session):
         """The bytes of the clients with this name; None: there was no request."""
         self.software_name = self.software_version = ""
         """The client's library, if it has said so."""
+        self.versions: dict[int, int] = {}
+        """The version in which each kind of request came last, by api key."""
         self.fetch_session_id = 0
         """The id of the fetch session that this connection made last; 0: none."""
         self.learned: LearnedRequests | None = None
@@ -275,6 +270,12 @@ class KafkaSession(Session):
     def gate_version(self) -> int:
         """See `Gate.version`."""
         return self._gate.version
+
+    def client_facts(self) -> ClientFacts:
+        apis = self._apis
+        requests = {apis[key].name: version for key, version in self.versions.items()}
+        client_id, software = self.client_id or "", self.software_name
+        return ClientFacts(ConnectionProtocol.KAFKA, client_id, software, self.software_version, requests)
 
     def unused_ms(self, limits: Limits) -> int:
         return limits.kafka_unused_connection_ms
@@ -363,13 +364,14 @@ class KafkaSession(Session):
 
     def _check_size(self, size: int, most: int) -> None:
         if not _LEAST_FRAME_BYTES <= size <= most:
-            raise InvalidFrameSize(_wrong_size(size, most))
+            raise wrong_size(size, _LEAST_FRAME_BYTES, most)
 
     def _frame(self, frame: memoryview) -> None:
         """Calls the handler of a request, whose size, key and version are checked."""
         key, version = frame[0] << 8 | frame[1], frame[2] << 8 | frame[3]
         if key == _PRODUCE and self.learned is not None and self.learned.take(self, frame):
             return
+        self.versions[key] = version
         api = self._apis[key]
         try:
             if version > api.highest:  # of ApiVersions alone: its body can't be read, and needn't be
@@ -482,16 +484,6 @@ class KafkaSession(Session):
             _release(call.out)
             if call.on_close is not None:
                 call.on_close()
-
-
-def _wrong_size(size: int, most: int) -> str:
-    """What is wrong with a frame of this size, or with a client that speaks another protocol."""
-    said = f"a request of {size} bytes; {_LEAST_FRAME_BYTES} to {most} are taken"
-    first = size.to_bytes(SIZE_BYTES, "big", signed=True)
-    other = "HTTP" if first in _HTTP else "TLS" if first.startswith(_TLS) else "SSH" if first == _SSH else ""
-    if not other:
-        return said
-    return f"{said}. The client speaks {other}; this port is for Kafka's protocol without TLS"
 
 
 def _release(outputs: list[Output]) -> None:

@@ -8,20 +8,10 @@ from prometheus_client.registry import Collector
 
 from tank_node.broker.broker import Broker
 from tank_node.log.log import LogState
+from tank_node.message_names import MESSAGE_NAMES
 from tank_node.metrics import Histogram, Metrics
 from tank_node.monitoring import groups, replication
 from tank_node.store.usage import space_of
-
-MESSAGE_NAMES = {
-    1: "produce", 2: "consume", 3: "ping", 4: "replica_id", 5: "produce_with_numbers",
-    6: "discover_partitions", 7: "create_topic", 8: "reload_conf", 10: "status", 11: "discover_topics",
-    12: "discover_topology",
-    64: "features", 65: "init_producer", 66: "idempotent_produce", 67: "find_by_time", 68: "describe_topics",
-    69: "create_topics",
-    70: "alter_topic", 71: "delete_topic", 72: "commit_positions", 73: "fetch_positions", 74: "list_groups",
-    75: "await_ends", 76: "describe_broker", 77: "describe_cluster", 78: "reserve_producer_ids",
-    79: "produce_record_batches",
-}  # fmt: skip
 
 MOST_TOPICS = 1000
 """The most topics with their own series."""

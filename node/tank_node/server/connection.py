@@ -39,12 +39,14 @@ class Connection:
 
     __slots__ = (
         "closed", "ended", "events", "fd", "frame_since_ms", "frames_wait", "heartbeat_ms", "held_bytes",
-        "large", "large_bytes", "large_filled", "last_start", "most_bytes", "opened_ms", "pending",
+        "large", "large_bytes", "large_filled", "last_start", "most_bytes", "number", "opened_ms", "pending",
         "progress_ms", "receive_bytes", "receive_into", "send_now", "send_progress_ms", "session",
         "starved", "transport", "unsent", "unsent_bytes", "used",
     )  # fmt: skip
 
-    def __init__(self, transport: Transport, session: Session, now_ms: int) -> None:
+    def __init__(self, transport: Transport, session: Session, now_ms: int, number: int) -> None:
+        """number: greater than those of all connections before."""
+        self.number = number
         self.transport = transport
         self.fd = transport.fd
         # Looked up once, because each request calls them.

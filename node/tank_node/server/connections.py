@@ -8,6 +8,7 @@ from functools import partial
 from typing import Final
 
 from tank_node.broker.broker import Broker
+from tank_node.client_facts import ServedClient
 from tank_node.limits import Limits
 from tank_node.metrics import Metrics
 from tank_node.server.connection import Connection, keep_alive
@@ -60,7 +61,8 @@ class Connections:
             keep_alive(sock, limits)
             if limits.socket_send_bytes:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, limits.socket_send_bytes)
-            connection = Connection(Transport(sock), session, self._broker.tick.monotonic_ms)
+            number = self._metrics.connections_opened + 1
+            connection = Connection(Transport(sock), session, self._broker.tick.monotonic_ms, number)
             self._epoll.register(connection.fd, events)
         except OSError:
             sock.close()
@@ -143,6 +145,36 @@ class Connections:
         if events != connection.events and not connection.closed:
             connection.events = events
             self._epoll.modify(connection.fd, events)
+
+    def clients(self, after: int, most: int) -> list[ServedClient]:
+        """The clients' connections whose numbers are above `after`, at most this many, the oldest first."""
+        numbers: dict[int, Connection] = {}
+        for connection in self.by_fd.values():
+            session = connection.session
+            if connection.number > after and session.is_client and not session.is_forwarder:
+                numbers[connection.number] = connection
+        now_ms = self._broker.clock.monotonic_ms()
+        found = []
+        for number in sorted(numbers)[:most]:
+            connection = numbers[number]
+            facts = connection.session.client_facts()
+            if facts is None:
+                continue
+            transport = connection.transport
+            received, confirmed = transport.transferred()
+            found.append(
+                ServedClient(
+                    number,
+                    transport.remote_host(),
+                    transport.remote_port(),
+                    now_ms - connection.opened_ms,
+                    received,
+                    confirmed,
+                    connection.session.in_flight,
+                    facts,
+                )
+            )
+        return found
 
     def starve(self, connection: Connection) -> None:
         """Stops reading a connection until there is memory for it."""

@@ -50,6 +50,7 @@ class Server:
         self._maintenance = Maintenance(broker)
         self._epoll = loop.ticks.epoll if isinstance(loop, TickLoop) else select.epoll()
         self.connections = Connections(self._epoll, broker, limits, metrics, self._ready)
+        broker.clients = self.connections.clients
         self._acceptors = [Acceptor(listener, self.connections, limits) for listener in listeners]
         self._accepting: dict[int, Acceptor] = {}
         """The listening acceptors by descriptor."""

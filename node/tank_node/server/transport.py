@@ -6,9 +6,17 @@ makes them.
 
 import os
 import socket
+from struct import Struct
 from typing import Final
 
+from tank_node.client_facts import UNKNOWN_BYTES
+
 _MORE: Final = socket.MSG_MORE
+_TCP_COUNTS: Final = Struct("=QQ")
+_TCP_COUNTS_AT: Final = 120
+"""Where Linux' `struct tcp_info` has the bytes that the other end has confirmed, and behind it those that the
+other end has sent."""
+_TCP_INFO_BYTES: Final = _TCP_COUNTS_AT + _TCP_COUNTS.size
 
 
 class Transport:
@@ -51,6 +59,26 @@ class Transport:
         except OSError:
             return ""
         return str(host)
+
+    def remote_port(self) -> int:
+        """The port of the other end's address; 0 when unknown."""
+        try:
+            port = self._socket.getpeername()[1]
+        except OSError:
+            return 0
+        return int(port)
+
+    def transferred(self) -> tuple[int, int]:
+        """The bytes that came, and those that the other end has confirmed, as the system counts them;
+        UNKNOWN_BYTES where it doesn't."""
+        try:
+            info = self._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
+        except OSError:
+            return UNKNOWN_BYTES, UNKNOWN_BYTES
+        if len(info) < _TCP_INFO_BYTES:
+            return UNKNOWN_BYTES, UNKNOWN_BYTES
+        confirmed, received = _TCP_COUNTS.unpack_from(info, _TCP_COUNTS_AT)
+        return int(received), int(confirmed)
 
     def close(self) -> None:
         """Closes the socket at once."""

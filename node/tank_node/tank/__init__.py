@@ -12,7 +12,8 @@ broker, and no leaders.
 - `ends`: the ends of partitions, and their first messages from a time on (67, 75)
 - `topics`: the other messages of TANK's own clients, about topics and brokers (6 to 12)
 - `metadata`: changes of the cluster's metadata, and positions of groups (65, 69 to 74, 78)
-- `features`, `describe_topics`, `describe_broker`, `describe_cluster`: descriptions (64, 68, 76, 77)
+- `features`, `describe_topics`, `describe_broker`, `describe_cluster`, `describe_connections`: descriptions
+  (64, 68, 76, 77, 85)
 - `template_cache`: which learned requests are forgotten
 - `end_waits`: requests that wait until a new leader knows the end of its partition
 - `redirect`: whether a request is forwarded, or its client sent to the leader

@@ -9,6 +9,7 @@ from tank_node.security.gate import Gate, Operation, Resource
 from tank_node.tank import (
     describe_broker,
     describe_cluster,
+    describe_connections,
     describe_topics,
     ends,
     features,
@@ -81,5 +82,6 @@ APIS: Final[dict[int, Api]] = {
     77: Api(describe_cluster.describe_cluster, Operation.DESCRIBE, Resource.CLUSTER),
     78: Api(metadata.reserve_producer_ids, Operation.WRITE, Resource.PRODUCER),
     79: Api(record_batches.produce_record_batches, Operation.WRITE, Resource.TOPIC, carries_bundles=True),
+    85: Api(describe_connections.describe_connections, Operation.DESCRIBE, Resource.CLUSTER),
 }
 """By message id."""

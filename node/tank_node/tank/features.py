@@ -17,6 +17,7 @@ FEATURES = (
     "init_producer", "idempotent_produce", "find_by_time", "describe_topics", "create_topics", "alter_topic",
     "delete_topic", "commit_positions", "fetch_positions", "list_groups", "await_ends",
     "describe_broker", "describe_cluster", "reserve_producer_ids", "produce_record_batches",
+    "describe_connections",
 )  # fmt: skip
 
 

@@ -127,6 +127,7 @@ topic."""
 def consume(session: "TankSession", payload: memoryview) -> None:
     """Answers from this broker's own replicas, or lets the request wait."""
     request = ConsumeRequest.decode(payload)
+    session.client_id = request.client_id
     redirect.check_mark(session, request.client_version)
     consume_here(session, payload, request, resolve(session, request))
 

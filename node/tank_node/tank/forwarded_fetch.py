@@ -53,6 +53,7 @@ Places: TypeAlias = dict[int, list[tuple[str, RemoteTarget]]]
 def consume(session: "TankSession", payload: memoryview) -> None:
     """Answers like `fetch.consume`, but asks other brokers for the partitions that they lead."""
     request = ConsumeRequest.decode(payload)
+    session.client_id = request.client_id
     check_mark(session, request.client_version)
     topics = resolve(session, request)
     places = _places(session, request, topics)

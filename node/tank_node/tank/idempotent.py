@@ -165,6 +165,7 @@ def idempotent_produce(session: "TankSession", payload: memoryview) -> None:
         payload, session.limits.produce_entries, IdempotentProduceRequest.count_partitions, _ENTRY_BYTES
     )
     request = IdempotentProduceRequest.decode(payload)
+    session.client_id = request.client_id
     reply = NumberedReply(session, IdempotentProduceResponse(request.request_id), "idempotent_produce")
     append_once(session, request, reply, _BundleAppend())
 

@@ -59,6 +59,7 @@ class ProduceReply:
         """The result byte of each bundle. A result in `addresses` takes its byte's place in the answer."""
         self.missing = 1
         """The number of bundles that are not complete yet, plus 1 until `close`."""
+        session.client_id = request.client_id
         session.in_flight += 1
 
     def expect(self) -> int:

@@ -36,6 +36,7 @@ def produce_record_batches(session: "TankSession", payload: memoryview) -> None:
         payload, session.limits.produce_entries, ProduceRecordBatchesRequest.count_partitions, _ENTRY_BYTES
     )
     request = ProduceRecordBatchesRequest.decode(payload)
+    session.client_id = request.client_id
     answer = ProduceRecordBatchesResponse(request.request_id)
     reply = NumberedReply(session, answer, "produce_record_batches")
     append_once(session, request, reply, _RecordsAppend(reply))

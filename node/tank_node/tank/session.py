@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from typing import ClassVar, Final, TypeAlias
 
 from tank_node.broker.broker import Broker
+from tank_node.client_facts import NO_VERSION, ClientFacts
 from tank_node.frame_session import FrameSession
 from tank_node.limits import Limits
+from tank_node.message_names import MESSAGE_NAMES
 from tank_node.metrics import OK, Metrics
 from tank_node.partition.partition import Partition
 from tank_node.partition.refusal import Refusal
@@ -19,6 +21,7 @@ from tank_node.tank.errors import error_name, tank_error
 from tank_node.tank.fetch_templates import MESSAGE_ID, PREFIX_AT, ConsumePath, ConsumePaths
 from tank_node.tank.produce_templates import ProducePath, ProducePaths
 from tank_node.tank.run_acks import RunAcks
+from tank_protos.error_codes import ConnectionProtocol
 from tank_protos.storage.produce_run import ANSWER_BYTES, failed
 from tank_protos.wire.errors import WireError
 from tank_protos.wire.framing import FRAME_HEAD, HEADER_BYTES, frame_of
@@ -64,9 +67,9 @@ class TankSession(FrameSession):
     """The session of one client, or of a broker that forwards requests. `dispatch.open_session` makes it."""
 
     __slots__ = (
-        "_apis", "_fetch_again", "_gate", "_passed", "answer_bytes", "asked_bytes", "broker", "bundle_bytes",
-        "fetch_bytes", "fetches", "is_outside", "knows_hosts", "limits", "metrics", "most", "old_document",
-        "paths", "principal", "wait_entries", "waits",
+        "_apis", "_asked", "_fetch_again", "_gate", "_passed", "answer_bytes", "asked_bytes", "broker",
+        "bundle_bytes", "client_id", "fetch_bytes", "fetches", "is_outside", "knows_hosts", "limits",
+        "metrics", "most", "old_document", "paths", "principal", "wait_entries", "waits",
     )  # fmt: skip
 
     def __init__(
@@ -102,6 +105,10 @@ class TankSession(FrameSession):
         self.bundle_bytes = self.limits.bundle_bytes
         self.paths = ProducePaths(self.limits.learned_paths)
         self.fetches = ConsumePaths(self.limits.learned_paths)
+        self.client_id = ""
+        """The name that the client gave itself in its last request that has one and was decoded."""
+        self._asked: set[int] = set()
+        """The ids of messages that came."""
         self.old_document = False
         """Whether the last produce request was of a client that knows no leaders, like the old document."""
         self.asked_bytes = 0
@@ -127,6 +134,10 @@ class TankSession(FrameSession):
     @property
     def is_client(self) -> bool:
         return True
+
+    def client_facts(self) -> ClientFacts:
+        requests = {MESSAGE_NAMES[each]: NO_VERSION for each in sorted(self._asked)}
+        return ClientFacts(ConnectionProtocol.TANK, self.client_id, "", "", requests)
 
     # --- input -----------------------------------------------------------------------------------
 
@@ -262,6 +273,7 @@ class TankSession(FrameSession):
     def frame(self, message_id: int, payload: memoryview) -> None:
         """Calls the handler of a whole frame, if the gate allows it. Raises WireError."""
         self.check_frame(message_id, len(payload))
+        self._asked.add(message_id)
         api = self._apis[message_id]
         try:
             if not self._gate.allows(self.principal, api.operation, api.resource):

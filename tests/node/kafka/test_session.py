@@ -7,7 +7,8 @@ from struct import pack
 import pytest
 
 from tank_node.kafka.dispatch import APIS
-from tank_node.kafka.session import InvalidFrameSize, KafkaApi, KafkaCall, KafkaSession, UnknownRequest
+from tank_node.kafka.frame_size import InvalidFrameSize
+from tank_node.kafka.session import KafkaApi, KafkaCall, KafkaSession, UnknownRequest
 from tank_node.kafka.settings import KafkaSettings
 from tank_node.metrics import KAFKA_SOFTWARE
 from tank_node.security.gate import Gate, NotAllowed, Operation, Principal, Resource

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from tank_node.message_names import MESSAGE_NAMES
 from tank_node.metrics import KAFKA_SOFTWARE, Histogram
 from tank_node.monitoring import metrics_collector
-from tank_node.monitoring.metrics_collector import MESSAGE_NAMES
 from tank_node.tank.dispatch import open_session
 from tank_node.tank.session import UnknownMessage
 from tank_protos.generated.kafka import ApiVersionsRequest

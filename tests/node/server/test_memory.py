@@ -18,7 +18,7 @@ LIMITS = Limits(reused_frame_bytes=300 * KIB, reused_buffers=2)
 @contextmanager
 def connections(count: int) -> Iterator[list[Connection]]:
     sockets = [socket.socket() for _ in range(count)]
-    yield [Connection(Transport(sock), Session(), 0) for sock in sockets]
+    yield [Connection(Transport(sock), Session(), 0, number) for number, sock in enumerate(sockets)]
     for sock in sockets:
         sock.close()
 

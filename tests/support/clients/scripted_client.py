@@ -85,6 +85,7 @@ class FakeBroker:
     def __init__(self) -> None:
         self.topics: dict[str, FakeTopic] = {}
         self.positions: dict[str, dict[tuple[str, int], CommittedPosition]] = {}
+        self.brokers = [BrokerDescription(1, Address("127.0.0.1", 11011))]
         self.calls: list[tuple[str, Any]] = []
         self.report: BrokerReport | None = BrokerReport(1, "1.2.3", 5, 61_000, "/d", 2048, 1024, 4096, 6, 2)
         self.fails_with: BaseException | None = None
@@ -145,7 +146,7 @@ class FakeAdmin:
         return TopicDescription(name, partitions, 7, 1, (*settings, Setting("log.roll.secs", "7d", True)))
 
     def brokers(self) -> list[BrokerDescription]:
-        return [BrokerDescription(1, Address("127.0.0.1", 11011))]
+        return self._broker.brokers
 
     def create_topic(
         self,

@@ -46,6 +46,12 @@ if TYPE_CHECKING:
         HostAddress,
         KnownHost,
     )
+    from tank_protos.generated.tank.describe_connections_request import DescribeConnectionsRequest
+    from tank_protos.generated.tank.describe_connections_response import (
+        ConnectedClient,
+        DescribeConnectionsResponse,
+        SeenRequest,
+    )
     from tank_protos.generated.tank.describe_groups_request import DescribeGroupsRequest
     from tank_protos.generated.tank.describe_groups_response import (
         DescribedGroup,
@@ -133,6 +139,7 @@ _HOMES: Final = {
     "CommitPositionsResponse": "commit_positions_response",
     "CommitResult": "commit_positions_response",
     "CommittedPosition": "fetch_positions_response",
+    "ConnectedClient": "describe_connections_response",
     "ConsumePartition": "consume_request",
     "ConsumePeerPartition": "consume_peer_request",
     "ConsumePeerRequest": "consume_peer_request",
@@ -158,6 +165,8 @@ _HOMES: Final = {
     "DescribeBrokerResponse": "describe_broker_response",
     "DescribeClusterRequest": "describe_cluster_request",
     "DescribeClusterResponse": "describe_cluster_response",
+    "DescribeConnectionsRequest": "describe_connections_request",
+    "DescribeConnectionsResponse": "describe_connections_response",
     "DescribedBroker": "describe_topics_response",
     "DescribedGroup": "describe_groups_response",
     "DescribedPartition": "describe_topics_response",
@@ -233,6 +242,7 @@ _HOMES: Final = {
     "ReplicaIdRequest": "replica_id_request",
     "ReserveProducerIdsRequest": "reserve_producer_ids_request",
     "ReserveProducerIdsResponse": "reserve_producer_ids_response",
+    "SeenRequest": "describe_connections_response",
     "StatusRequest": "status_request",
     "StatusResponse": "status_response",
     "StrayFolder": "describe_broker_response",
@@ -265,6 +275,7 @@ __all__ = [
     "CommitPositionsResponse",
     "CommitResult",
     "CommittedPosition",
+    "ConnectedClient",
     "ConsumePartition",
     "ConsumePeerPartition",
     "ConsumePeerRequest",
@@ -290,6 +301,8 @@ __all__ = [
     "DescribeBrokerResponse",
     "DescribeClusterRequest",
     "DescribeClusterResponse",
+    "DescribeConnectionsRequest",
+    "DescribeConnectionsResponse",
     "DescribeGroupsRequest",
     "DescribeGroupsResponse",
     "DescribeTopicsRequest",
@@ -365,6 +378,7 @@ __all__ = [
     "ReplicaIdRequest",
     "ReserveProducerIdsRequest",
     "ReserveProducerIdsResponse",
+    "SeenRequest",
     "StatusRequest",
     "StatusResponse",
     "StrayFolder",

@@ -26,6 +26,8 @@ from tank_protos.generated.tank.describe_broker_request import DescribeBrokerReq
 from tank_protos.generated.tank.describe_broker_response import DescribeBrokerResponse
 from tank_protos.generated.tank.describe_cluster_request import DescribeClusterRequest
 from tank_protos.generated.tank.describe_cluster_response import DescribeClusterResponse
+from tank_protos.generated.tank.describe_connections_request import DescribeConnectionsRequest
+from tank_protos.generated.tank.describe_connections_response import DescribeConnectionsResponse
 from tank_protos.generated.tank.describe_groups_request import DescribeGroupsRequest
 from tank_protos.generated.tank.describe_groups_response import DescribeGroupsResponse
 from tank_protos.generated.tank.describe_topics_request import DescribeTopicsRequest
@@ -98,6 +100,7 @@ REQUESTS: Final[dict[int, type[Message]]] = {
     81: DescribeGroupsRequest,
     82: DeleteGroupsRequest,
     83: DeletePositionsRequest,
+    85: DescribeConnectionsRequest,
 }
 """The request messages."""
 
@@ -131,6 +134,7 @@ RESPONSES: Final[dict[int, type[Message]]] = {
     81: DescribeGroupsResponse,
     82: DeleteGroupsResponse,
     83: DeletePositionsResponse,
+    85: DescribeConnectionsResponse,
 }
 """The response messages."""
 
