@@ -10,6 +10,7 @@ from tests.chart.rendering import by_key, render
 from tests.chart.watched import WATCHED, program
 
 POD = 'namespace="data",pod="tank-controller-{}"'
+BROKER = 'namespace="data",pod="tank-broker-0"'
 ALWAYS = "1x60"
 NEVER = "0x60"
 UNTIL_MINUTE_5 = "1x5 stale"
@@ -88,6 +89,27 @@ STORIES: dict[str, tuple[Series, dict[int, set[str]]]] = {
             f"tank_controller_disk_free_bytes{{{POD.format(0)}}}": "10x30 9x30",
         },
         {10: set(), 20: {"TankDiskNearlyFull"}, 40: {"TankDiskNearlyFull", "TankControllerDiskNearlyFull"}},
+    ),
+    "one group falls behind, and another catches up": (
+        {
+            **WELL,
+            f'tank_partition_end_offset{{{BROKER},topic="t",partition="0"}}': "0+1000x60",
+            f'tank_group_committed_offset{{{BROKER},group="slow",topic="t",partition="0"}}': "0x60",
+            f'tank_group_committed_offset{{{BROKER},group="fast",topic="t",partition="0"}}': (
+                "0x20 20000+1000x39"
+            ),
+        },
+        {20: set(), 50: set(), 60: {"TankGroupLagGrows"}},
+    ),
+    "a group rebalances without end, and its coordinator has read long": (
+        {
+            **WELL,
+            f'tank_groups{{{BROKER},state="PreparingRebalance"}}': "1 0 " * 30,
+            f'tank_groups{{{BROKER},state="CompletingRebalance"}}': "0 1 " * 30,
+            f'tank_groups{{{BROKER},state="Stable"}}': "9x60",
+            f'tank_group_partitions{{{BROKER},state="loading"}}': "3x5 0x54",
+        },
+        {1: set(), 4: {"TankGroupsLoading"}, 10: set(), 20: {"TankGroupsRebalance"}},
     ),
     "a lossy election": (
         {**WELL, **dict.fromkeys(LOSSY, "2x20 3x60")},
