@@ -143,6 +143,12 @@ class Groups:
             return found, {}
         return GroupError.NONE, found.committed(group_id, places)
 
+    def count_offsets(self, group_id: str) -> int:
+        """How many committed offsets a group has that is coordinated here."""
+        found = self._of(group_id, may_be_empty=True)
+        group = None if isinstance(found, GroupError) else found.groups.get(group_id)
+        return 0 if group is None else len(group.offsets)
+
     # --- administration --------------------------------------------------------------------------
 
     def describe(self, group_id: str) -> DescribedGroup:

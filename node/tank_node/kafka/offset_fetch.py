@@ -83,11 +83,11 @@ class FetchedOffsets:
     ) -> tuple[KafkaError, Mapping[TopicPartition, CommittedOffset]]:
         """A group's offsets in these topics, or in all (None); or why it has none here."""
         wanted = _wanted(topics)
+        if wanted is None and self._groups.count_offsets(group_id) > self._room:
+            return KafkaError.POLICY_VIOLATION, {}
         error, committed = self._groups.committed(group_id, wanted)
         if error:
             return of_group(error), {}
-        if wanted is None and len(committed) > self._room:
-            return KafkaError.POLICY_VIOLATION, {}
         # A partition that is named several times is answered as often.
         found = committed.values() if wanted is None else filter(None, map(committed.get, wanted))
         note_bytes = sum(text_bytes(offset.metadata) for offset in found if offset.metadata)

@@ -82,6 +82,9 @@ class ScriptedGroups(Groups):
             return GroupError.NONE, offsets
         return GroupError.NONE, {each: offsets[each] for each in partitions if each in offsets}
 
+    def count_offsets(self, group_id: str) -> int:
+        return len(self.offsets.get(group_id, {}))
+
     def describe(self, group_id: str) -> DescribedGroup:
         self.asked.append(group_id)
         return self.groups.get(group_id, DescribedGroup(self.error, group_id))
