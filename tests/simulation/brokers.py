@@ -16,6 +16,8 @@ from tank_node.clock import SteadyClock
 from tank_node.cluster.registration import Registration
 from tank_node.cluster.stream import ControllerStream
 from tank_node.cluster.view import KAFKA
+from tank_node.coordinators.group_settings import GroupSettings
+from tank_node.coordinators.groups import Groups, random_member_id
 from tank_node.limits import Limits
 from tank_node.log.log import LogState
 from tank_node.metrics import Metrics
@@ -45,6 +47,8 @@ LIMITS = Limits(scrub_ms=250, scrub_bytes=2048, scrub_turn_bytes=64 << 10)
 is as much shorter: behind a read error the scrub pauses for one, and a story must see its end."""
 LET_GO_US = 20 * SECOND
 """A broker that stops waits so long for others to take over what it leads."""
+GROUPS = GroupSettings(min_session_ms=500, initial_delay_ms=0, topic_partitions=1)
+"""Of a broker, unless its story says others."""
 
 
 class BrokerMachine:
@@ -78,6 +82,9 @@ class BrokerMachine:
         self.forwarding = ForwardingPolicy.NEVER
         self.default_flush: Callable[[], FlushPolicy] = lambda: FlushPolicy.DISK
         """What its next process is configured with."""
+        self.groups = GROUPS
+        self.new_member_id: Callable[[str], str] = random_member_id
+        """Of members of groups, by their clients' names; a story that has groups says another way."""
         self.fsyncs_overlap = False
         """Whether an fsync covers what was written before it was asked for, and no more."""
         self._boot = 0
@@ -238,6 +245,7 @@ class BrokerMachine:
         broker.forwarding = Forwarder(broker, SimulatedDialer(server, self.addresses), self.forwarding)
         self.broker, self.server = broker, server
         broker.open()
+        broker.groups = Groups(broker, self.groups, self.new_member_id)
         self.addresses.servers[self.host] = server
         link.serve()
         world.every(TICK_US, self.life, self._tick)

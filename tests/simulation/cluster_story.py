@@ -10,6 +10,7 @@ from tank_node.cluster.link import NewTopic, TopicOutcome
 from tank_node.log.log import LogState, PartitionLog
 from tank_protos.error_codes import ErrorCode
 from tank_protos.topic_settings import FlushPolicy
+from tank_protos.wire.names import GROUPS_TOPIC
 from tests.simulation import faults
 from tests.simulation.adversary import Adversary
 from tests.simulation.brokers import BrokerMachine
@@ -21,6 +22,9 @@ from tests.simulation.consumers import Consumer
 from tests.simulation.controller_rot import spoil
 from tests.simulation.controllers import Cluster, Controller
 from tests.simulation.faults import UNDER_A_BROKER, Faults, Machine
+from tests.simulation.group_books import GroupBooks
+from tests.simulation.group_members import GroupMember
+from tests.simulation.group_swarm import SETTLES_US, GroupSwarm
 from tests.simulation.ingredients import Ingredient, Wanted, any_topic, ingredients
 from tests.simulation.kafka_producers import KafkaProducer
 from tests.simulation.message_books import Key, MessageBooks
@@ -34,6 +38,7 @@ from tests.simulation.world import MS, SECOND, World, must
 
 HEALS_WITHIN_US = 90 * SECOND
 """After the last fault every partition takes writes again, and its replicas are the same, within so long."""
+_WRITERS = (Producer, KafkaProducer, GroupMember)
 
 
 class ClusterStory:
@@ -53,6 +58,8 @@ class ClusterStory:
         self.cluster = Cluster(world, self.network, chance.choice((1, 3, 3)))
         self.addresses = Addresses()
         self.books = MessageBooks(world)
+        self.group_books = GroupBooks(self.books)
+        self.swarm = GroupSwarm(seed)
         self.cluster.metadata_books.on_lossy = self._lossy
         self.cluster.metadata_books.on_in_sync = self.books.in_sync
         self.books.replica = lambda broker_id, key: self.brokers[broker_id].replica(key)
@@ -66,6 +73,8 @@ class ClusterStory:
         if chance.random() < 0.5 and Ingredient.FORWARDING not in self.among:
             self._wanted.append(any_topic(world, 9, self.among))
             self._wanted[-1].fleeting = True
+        if Ingredient.GROUPS in self.among:
+            self._wanted.append(self.swarm.topic())
         self.orders = Orders(self.cluster, self.brokers, self._wanted, self.among)
         machines: list[Machine] = [*self.cluster.nodes.values(), *self.brokers.values()]
         own = {
@@ -101,6 +110,11 @@ class ClusterStory:
                     catch_up_from_bytes=chance.choice((200, 3000)),
                     catch_up_bytes_per_s=chance.choice((1000, 20_000, 64 << 20)),
                 )
+        for machine in self.brokers.values():
+            machine.new_member_id = self.group_books.new_member_id
+            if Ingredient.GROUPS in self.among:
+                machine.groups = self.swarm.settings
+                machine.limits = replace(machine.limits, group_sweep_ms=self.swarm.sweep_ms)
         if Ingredient.FORWARDING in self.among:
             for machine in self.brokers.values():
                 machine.forwarding = chance.choice((ForwardingPolicy.AUTO, ForwardingPolicy.ALWAYS))
@@ -154,6 +168,7 @@ class ClusterStory:
             self._ask_to_delete(machine, wanted.name)  # nobody heard it the last time
             return
         new = NewTopic(wanted.name, wanted.partitions, wanted.replication_factor, wanted.settings)
+        new.is_internal = wanted.name == GROUPS_TOPIC
 
         def done(outcome: TopicOutcome) -> None:
             if wanted.topic_id or outcome.topic_id in wanted.deleted:
@@ -211,6 +226,9 @@ class ClusterStory:
                 client.act()
 
     def _clients_of(self, wanted: Wanted, target: Target) -> Iterator[Client]:
+        if wanted.name == GROUPS_TOPIC:
+            topics = [each for each in self._wanted if not each.fleeting and each is not wanted]
+            return self.swarm.members_of(self.world, self.books, self.group_books, target, topics)
         partitions = sum(each.partitions for each in self._wanted)
         return clients_of(self.world, self.books, self.among, wanted, target, partitions)
 
@@ -378,6 +396,7 @@ class ClusterStory:
             self.faults.fill_for_good(leader)
         self.faults.stop()
         self.network.weather = Weather(pieces=self.network.weather.pieces)
+        self.swarm.come_to_rest()
         self._settle_defaults()
         for machine in self.brokers.values():
             if machine.broker is not None and any(
@@ -393,6 +412,9 @@ class ClusterStory:
 
         done = world.run_until(world.now + HEALS_WITHIN_US, serves)
         must(done, "the cluster did not heal: %s", self._who_waits(answered))
+        if self.swarm.complaint:
+            world.run_until(world.now + SETTLES_US, lambda: not self.swarm.complaint)
+        must(not self.swarm.complaint, "the groups did not settle: %s", self.swarm.complaint)
         self.faults.make_room()
         for client in self._all_clients():
             client.active = isinstance(client, Consumer)
@@ -401,7 +423,7 @@ class ClusterStory:
         done = world.run_until(world.now + HEALS_WITHIN_US // 2, lambda: not self._complaint())
         if not done:
             # What a leader wrote last and had not committed stays at followers until its successor writes.
-            last = [client for client in self._all_clients() if type(client) in (Producer, KafkaProducer)]
+            last = [client for client in self._all_clients() if type(client) in _WRITERS]
             for active in (True, False):
                 for client in last:
                     client.active = active

@@ -46,6 +46,8 @@ class Committed:
     """Of a partition that compacts: the key of each message."""
     newest: dict[bytes, int] = field(default_factory=dict)
     """And the last number of each key."""
+    tombstones: set[int] = field(default_factory=set)
+    """And those of its messages that delete their keys: they go, too, after a while."""
     retains: bool = False
     """Old messages go, by the topic's settings."""
     retained: int = 0
@@ -124,6 +126,8 @@ class Committed:
             if self.compacts:
                 self.keys[number] = key
                 self.newest[key] = number
+                if not value:
+                    self.tombstones.add(number)
         return len(self.numbers) - before
 
     def epoch_of(self, number: int) -> int:
@@ -144,7 +148,11 @@ class Committed:
     def must_be_there(self, first: int, last: int) -> list[int]:
         """The messages of this stretch that no later one has superseded."""
         numbers = self.numbers[bisect_left(self.numbers, first) : bisect_right(self.numbers, last)]
-        return [number for number in numbers if self.newest.get(self.keys.get(number, b"")) == number]
+        return [
+            number
+            for number in numbers
+            if self.newest.get(self.keys.get(number, b"")) == number and number not in self.tombstones
+        ]
 
     def had_newer(self, key: bytes | memoryview | None, value: bytes | memoryview, number: int) -> bool:
         """Whether this is a message from before the lossy election, and a later one of its key was chosen:
@@ -165,5 +173,5 @@ class Committed:
         self.remember_before(self.payloads)
         self.firsts, self.batches, self.epochs, self.numbers = [], [], [], []
         self.payloads, self.acknowledged, self.shown = {}, {}, {}
-        self.keys, self.newest = {}, {}
+        self.keys, self.newest, self.tombstones = {}, {}, set()
         self.start, self.unsynced_through, self.retained, self.marked = 1, 0, self.deleted, 0

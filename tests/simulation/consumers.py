@@ -181,7 +181,7 @@ class Keeper(Client):
             self._position += 1
             self._asked = self._position
             entry = PositionToCommit(self.target.topic, self.target.partition, self._asked, "")
-            self.send(CommitPositionsRequest(0, number, self.name, [entry]), number)
+            self.send(CommitPositionsRequest(0, number, self.name, positions=[entry]), number)
         else:
             self._asked = 0
             self.send(FetchPositionsRequest(0, number, self.name, [self.target.topic]), number)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import Enum
+from random import Random
 
 from tests.simulation.world import World
 
@@ -30,14 +31,23 @@ class Ingredient(Enum):
     PIECES = 0.4, "frames arrive in pieces, or several at once"
     OVERLAP = 0.4, "an fsync covers what was written before it was asked for, and no more"
 
+    GROUPS = 0.3, "groups of consumers share partitions, by Kafka's classic protocol"
+
     def __init__(self, probability: float, about: str) -> None:
         self.probability = probability
         self.about = about
 
 
+OF_OWN_CHANCE = (Ingredient.GROUPS,)
+"""Whether a story has these is drawn apart from its other chances: a story without them is what it was before
+there were any."""
+
+
 def ingredients(world: World) -> frozenset[Ingredient]:
     """Of this story."""
-    return frozenset(one for one in Ingredient if world.chance(one.probability))
+    found = [one for one in Ingredient if one not in OF_OWN_CHANCE and world.chance(one.probability)]
+    own = {one: Random(f"{one.name} in {world.seed}").random() for one in OF_OWN_CHANCE}
+    return frozenset([*found, *(one for one, drawn in own.items() if drawn < one.probability)])
 
 
 @dataclass(slots=True)

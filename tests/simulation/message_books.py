@@ -17,6 +17,7 @@ from tank_node.log.log import LogState, PartitionLog
 from tank_node.partition.partition import Partition
 from tank_node.replication.role import Role
 from tank_node.segment.record import Record, matches
+from tank_protos.wire.names import GROUPS_TOPIC
 from tests.simulation.committed import Committed, Key
 from tests.simulation.stored_batches import Batch, is_whole, messages, same, stored
 from tests.simulation.world import Violation, World, must
@@ -55,6 +56,8 @@ class MessageBooks:
         self.partitions: dict[Key, Committed] = {}
         self.replica: Callable[[int, Key], Partition | None] = lambda broker_id, key: None
         """What of a partition is open at a broker whose process runs."""
+        self.on_group_batch: Callable[[Key, Batch], None] = lambda key, batch: None
+        """Told of each batch of consumer groups that is committed, or that a lossy election has left."""
         self._members: dict[Key, tuple[int, ...]] = {}
         """The in-sync set, as the controllers' log has it."""
 
@@ -172,7 +175,7 @@ class MessageBooks:
         books.waits = False
         books.start = max(log.first_available, 1)
         for record, data in stored(log, books.start - 1, partition.high_water_mark):
-            books.commit(Batch.of(record, data), epoch)
+            self._commit(partition, books, Batch.of(record, data), epoch)
         books.unsynced_through = books.end
         self.world.say(who, "begins %s anew, up to %s", books.key, books.end)
         return True
@@ -222,12 +225,20 @@ class MessageBooks:
         books.note_unseen(log.first_available)
         for record, data in stored(log, books.end, mark):
             batch = Batch.of(record, data)
-            self.world.counts["messages committed"] += books.commit(batch, partition.leader_epoch)
+            epoch = partition.leader_epoch
+            self.world.counts["messages committed"] += self._commit(partition, books, batch, epoch)
         books.marked = mark
         if not partition.flush_disk:
             books.unsynced_through = mark
         self.world.say(who, "commits %s up to %s", key, mark)
         self._check_members(key, books)
+
+    def _commit(self, partition: Partition, books: Committed, batch: Batch, epoch: int) -> int:
+        """A batch counts as committed from now on; how many messages that are."""
+        count = books.commit(batch, epoch)
+        if partition.topic_name == GROUPS_TOPIC:
+            self.on_group_batch(books.key, batch)
+        return count
 
     def _compare(
         self, who: str, does: str, key: Key, books: Committed, log: PartitionLog, after: int, through: int

@@ -1,4 +1,4 @@
-"""Mutants of the machine of consumer groups."""
+"""Mutants of the coordinators of consumer groups."""
 
 from tests.simulation.mutant import Mutant
 from tests.simulation.story import Kind
@@ -40,6 +40,16 @@ MUTANTS = (
         told="a_member_commits_what_it_read_in_an_older_generation",
     ),
     Mutant(
+        "a commit is acknowledged before it is stored, and lost by a move of the coordinator",
+        "tank_node.coordinators.offset_changes.OffsetChanges._change",
+        "        self._log.append(GroupChange(records, ended, answered, topic_ids))\n",
+        "        change = GroupChange(records, ended, answered, topic_ids)\n"
+        "        self._log.append(change)\n"
+        "        change.answer(GroupError.NONE)\n",
+        Kind.CLUSTER,
+        told="a_commit_is_lost_with_its_coordinator",
+    ),
+    Mutant(
         "a fenced static member goes on",
         "tank_node.coordinators.members.GroupMembers.find",
         "            if member is not None and member.member_id != name.member_id:\n",
@@ -62,5 +72,13 @@ MUTANTS = (
         "return True",
         Kind.CLUSTER,
         told="a_group_reads_slowly_what_it_has_committed_long_ago",
+    ),
+    Mutant(
+        "a coordinator answers before it has read its groups",
+        "tank_node.coordinators.group_partition.GroupPartition.__init__",
+        "        self.state = GroupError.LOADING\n",
+        "        self.state = GroupError.NONE\n",
+        Kind.CLUSTER,
+        told="a_new_coordinator_is_asked_while_it_reads_its_groups",
     ),
 )

@@ -42,11 +42,14 @@ def differences(replicas: Sequence[Partition | None], *, compacts: bool = False)
 
 
 def newest_of_keys(log: PartitionLog, start: int) -> dict[bytes, tuple[int, bytes]]:
-    """By key: the newest message's number and value."""
+    """By key: the newest message's number and value; of a key that was deleted there is none."""
     newest: dict[bytes, tuple[int, bytes]] = {}
     for record, data in stored(log, start - 1, 2**63):
         for number, key, value in messages(record, data):
-            newest[key] = number, value
+            if value:
+                newest[key] = number, value
+            else:
+                newest.pop(key, None)  # each replica forgets by its own clock that it is gone
     return newest
 
 

@@ -11,6 +11,8 @@ from functools import partial
 from tank_controller.state.model import PartitionState
 from tank_controller.state.state import ClusterState
 from tank_node.broker.forwarding import ForwardingPolicy
+from tank_node.coordinators.group_settings import GroupSettings
+from tank_node.coordinators.offsets_topic import SETTINGS
 from tank_node.limits import Limits
 from tank_node.partition.partition import Partition
 from tank_node.partition.refusal import Refusal
@@ -18,7 +20,8 @@ from tank_node.partition.waiters import ProducerStamp
 from tank_node.tank.errors import error_code
 from tank_protos import bundle
 from tank_protos.generated import control_pb2 as pb
-from tests.simulation.brokers import BrokerMachine
+from tank_protos.wire.names import GROUPS_TOPIC
+from tests.simulation.brokers import GROUPS, BrokerMachine
 from tests.simulation.clients import Client, Target
 from tests.simulation.cluster_story import ClusterStory
 from tests.simulation.consumers import MOST_BYTES, Consumer
@@ -45,6 +48,7 @@ class ToldStory(ClusterStory):
         *,
         clients: bool,
         replicas: int = 3,
+        groups: GroupSettings = GROUPS,
     ) -> None:
         super().__init__(BROKERS_OF_THREE)
         assert len(self.brokers) == 3
@@ -57,7 +61,7 @@ class ToldStory(ClusterStory):
         self._has_clients = clients
         self._told = Outcomes(self)
         for machine in self.brokers.values():
-            machine.limits, machine.forwarding = limits, forwarding
+            machine.limits, machine.forwarding, machine.groups = limits, forwarding, groups
             machine.proposes = partial(self._proposed, machine)
         self._awaited: tuple[BrokerMachine, int, Callable[[], None]] | None = None
         """Who proposes whom, and what happens then."""
@@ -81,6 +85,18 @@ class ToldStory(ClusterStory):
             self.go_on(SECOND)
         self.go_on(SECOND)
         must(len(self.placed.in_sync) == self.wanted.replication_factor, "not all are in sync")
+
+    def create_groups(self) -> Wanted:
+        """The internal topic, of one partition, with everybody in sync."""
+        wanted = Wanted(GROUPS_TOPIC, 1, 3, SETTINGS | {"flush": "disk"})
+        self._wanted.append(wanted)
+        while not wanted.topic_id:
+            self._create(wanted)
+            self.go_on(SECOND)
+        self.go_on(SECOND)
+        in_sync = self.state.topics[wanted.topic_id].partitions[0].in_sync
+        must(len(in_sync) == 3, "not all are in sync")
+        return wanted
 
     def delete(self) -> None:
         """The topic, by its name."""
@@ -359,9 +375,10 @@ def telling(
     forwarding: ForwardingPolicy = ForwardingPolicy.NEVER,
     clients: bool = False,
     replicas: int = 3,
+    groups: GroupSettings = GROUPS,
 ) -> Iterator[ToldStory]:
     """A story from its beginning, with what the code logs in its trace."""
-    story = ToldStory(settings, limits, forwarding, clients=clients, replicas=replicas)
+    story = ToldStory(settings, limits, forwarding, clients=clients, replicas=replicas, groups=groups)
     with listening(story.world):
         story.begin()
         yield story
