@@ -187,7 +187,7 @@ class ClassicGroup:
             if not member_id and instance_id is not None:
                 member = self._members.of_instance(instance_id)
                 error = GroupError.NONE if member is not None else GroupError.UNKNOWN_MEMBER
-            elif instance_id is None and self._members.pending.pop(member_id, None) is not None:
+            elif self._members.pending.pop(member_id, None) is not None:
                 member, error = None, GroupError.NONE
                 self._rebalance.end_if_all_joined(now_ms)
             else:

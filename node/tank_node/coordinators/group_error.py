@@ -36,7 +36,7 @@ class GroupError(IntEnum):
     SUBSCRIBED = 15
     """A member of the group reads the topic whose positions were to be deleted."""
     METADATA_TOO_LARGE = 16
-    """The text beside a committed offset is longer than `GroupLimits.metadata_bytes`."""
+    """The text beside a committed offset is longer than `GroupSettings.offset_metadata_length`."""
     TOO_LARGE = 17
     """The change is larger than the group's partition takes in one batch."""
     UNKNOWN_TOPIC = 18

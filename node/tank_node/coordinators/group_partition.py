@@ -429,6 +429,9 @@ class GroupPartition(SlicedWork):
             done(GroupError.UNKNOWN_GROUP, {})
             return
         results = {place: group.members.may_delete_offset(place[0]) for place in places}
+        if GroupError.NOT_EMPTY in results.values():  # of members whose topics nobody can tell
+            done(GroupError.NOT_EMPTY, {})
+            return
         held = group.offsets.partitions()
         gone = [place for place, error in results.items() if not error and place in held]
 

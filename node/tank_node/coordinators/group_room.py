@@ -48,7 +48,7 @@ class GroupRoom:
         """Whether offsets may be held."""
         group_id, offsets = request.member.group_id, request.offsets
         limits, memory = self._settings.limits, self.memory
-        most = OFFSET_BYTES + _MOST_BYTES_OF_A_CHARACTER * self._settings.offset_metadata_bytes
+        most = OFFSET_BYTES + _MOST_BYTES_OF_A_CHARACTER * self._settings.offset_metadata_length
         if (
             group_id in led.groups
             and memory.offsets + len(offsets) <= limits.offsets

@@ -31,8 +31,8 @@ class GroupSettings:
     one joins, so that a start of many is one rebalance."""
     max_size: int = 2_000
     """`group.max.size`: the most members of a group; at most `GroupLimits.members`."""
-    offset_metadata_bytes: int = 4_096
-    """`offset.metadata.max.bytes`: the longest text beside a committed offset, in UTF-8."""
+    offset_metadata_length: int = 4_096
+    """`offset.metadata.max.bytes`: the longest text beside a committed offset, in characters, as in Kafka."""
     offsets_retention_ms: int = 7 * DAY_MS
     """`offsets.retention.ms`: how long committed offsets stay that nobody uses."""
     lag_series: int = LAG_SERIES
@@ -53,7 +53,7 @@ class GroupSettings:
             raise GroupSettingError("group.initial.rebalance.delay.ms must be 0 or more")
         if not 0 < self.max_size <= self.limits.members:
             raise GroupSettingError(f"group.max.size must be between 1 and {self.limits.members}")
-        if self.offset_metadata_bytes < 0:
+        if self.offset_metadata_length < 0:
             raise GroupSettingError("offset.metadata.max.bytes must be 0 or more")
         if self.offsets_retention_ms < 1:
             raise GroupSettingError("offsets.retention.ms must be at least 1")

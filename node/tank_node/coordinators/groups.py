@@ -203,11 +203,13 @@ class Groups:
     ) -> None:
         """Deletes offsets of a group whose topics no member subscribes to. Either there is an error for all,
         or each has its own."""
-        found = self._of(group_id, may_be_empty=True)
+        found = self._of(group_id)
         if isinstance(found, GroupError):
             done(found, {})
-        else:
-            found.delete_offsets(group_id, places, done)
+            return
+        known = [place for place in places if _is_there(self._broker, place)]
+        unknown = dict.fromkeys(set(places).difference(known), GroupError.UNKNOWN_TOPIC)
+        found.delete_offsets(group_id, known, lambda error, results: done(error, {**results, **unknown}))
 
     # --- the partitions that this broker leads -----------------------------------------------------
 
@@ -313,3 +315,9 @@ def groups_of(broker: Broker) -> Groups:
         settings = groups if isinstance(groups, GroupSettings) else GroupSettings()
         groups = broker.groups = Groups(broker, settings)
     return groups
+
+
+def _is_there(broker: Broker, place: TopicPartition) -> bool:
+    name, number = place
+    topic = broker.link.view.topic(name)
+    return topic is not None and 0 <= number < len(topic.partitions)

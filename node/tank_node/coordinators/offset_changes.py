@@ -91,8 +91,7 @@ class OffsetChanges:
         topic = self._broker.link.view.topic(name)
         if topic is None or not 0 <= number < len(topic.partitions):
             return GroupError.UNKNOWN_TOPIC
-        note, most = offset.metadata, self._settings.offset_metadata_bytes
-        if 4 * len(note) > most and len(note.encode("utf-8", "surrogateescape")) > most:
+        if len(offset.metadata) > self._settings.offset_metadata_length:
             return GroupError.METADATA_TOO_LARGE
         try:
             records.append(offset_record(group_id, name, number, offset))

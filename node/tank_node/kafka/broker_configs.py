@@ -106,8 +106,8 @@ def _of_groups(session: "KafkaSession") -> list[BrokerConfig]:
         ),
         (
             "offset.metadata.max.bytes",
-            settings.offset_metadata_bytes,
-            _GROUP_DEFAULTS.offset_metadata_bytes,
+            settings.offset_metadata_length,
+            _GROUP_DEFAULTS.offset_metadata_length,
             "The longest note beside a committed offset.",
         ),
         (

@@ -244,7 +244,7 @@ def test_offsets_are_not_deleted_where_it_is_unknown_what_is_read() -> None:
         {"initial_delay_ms": -1},
         {"max_size": 0},
         {"max_size": 1_000_000},
-        {"offset_metadata_bytes": -1},
+        {"offset_metadata_length": -1},
         {"offsets_retention_ms": 0},
     ],
 )

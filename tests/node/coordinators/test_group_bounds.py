@@ -17,7 +17,7 @@ def ready(at: Coordinating) -> Coordinating:
 
 
 def test_what_clients_ask_for_has_bounds(tmp_path: Path) -> None:
-    settings = GroupSettings(topic_partitions=1, offset_metadata_bytes=4)
+    settings = GroupSettings(topic_partitions=1, offset_metadata_length=4)
     limits = replace(settings.limits, groups=1, offsets=2)
     with coordinating(tmp_path, settings=replace(settings, limits=limits)) as at:
         ready(at)
@@ -28,6 +28,7 @@ def test_what_clients_ask_for_has_bounds(tmp_path: Path) -> None:
         assert [each.error for each in at.join(group_id="other")] == [GroupError.NOT_AVAILABLE]
         assert at.commit(2, places=[("orders", 2)]) == [GroupError.NOT_AVAILABLE]
         assert at.commit(3, places=[("orders", 1)]) == [GroupError.NONE], "it has a place already"
+        assert at.commit(3, metadata="\u00e9" * 4) == [GroupError.NONE], "characters count"
 
 
 def test_what_groups_take_is_bounded_in_bytes(tmp_path: Path) -> None:

@@ -394,6 +394,33 @@ def test_offsets_of_topics_that_nobody_reads_are_deleted(tmp_path: Path) -> None
         assert found[1:] == [(GroupError.UNKNOWN_GROUP, {})]
 
 
+def test_offsets_of_what_is_not_there_are_not_deleted(tmp_path: Path) -> None:
+    with coordinating(tmp_path) as at:
+        ready(at).commit(7)
+        found: list[object] = []
+        places = [PLACE, ("orders", 99), ("none", 0)]
+        at.groups.delete_offsets(GROUP, places, lambda *result: found.append(result))
+        at.settle()
+        unknown = GroupError.UNKNOWN_TOPIC
+        assert found == [
+            (GroupError.NONE, {PLACE: GroupError.NONE, ("orders", 99): unknown, ("none", 0): unknown})
+        ]
+        assert at.offsets() == {}
+
+
+def test_no_offsets_are_deleted_of_a_group_of_no_consumers_with_members_or_of_one_without_a_name(
+    tmp_path: Path,
+) -> None:
+    with coordinating(tmp_path) as at:
+        ready(at).commit(7)
+        at.join(protocol_type="connect")
+        found: list[object] = []
+        for group_id in (GROUP, ""):
+            at.groups.delete_offsets(group_id, [PLACE], lambda *result: found.append(result))
+        assert found == [(GroupError.NOT_EMPTY, {}), (GroupError.INVALID_GROUP_ID, {})]
+        assert at.offsets() == {PLACE: 7}
+
+
 # --- what expires ---
 
 

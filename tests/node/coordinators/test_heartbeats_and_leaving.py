@@ -130,6 +130,14 @@ def test_an_id_that_was_given_out_can_be_left_before_it_joined() -> None:
     assert scene.join(member_id).error is GroupError.UNKNOWN_MEMBER
 
 
+def test_it_can_be_left_under_any_instances_name() -> None:
+    """As in Kafka: nobody has joined with it, so there is no name that it has."""
+    scene = Scene()
+    member_id = scene.join(needs_member_id=True).answer.member_id
+    assert scene.leave((member_id, "a")) == [GroupError.NONE]
+    assert scene.leave((member_id, None)) == [GroupError.UNKNOWN_MEMBER]
+
+
 def test_an_administrator_removes_a_static_member_by_its_instances_name() -> None:
     scene = Scene()
     _, static = scene.stable(1, "rack-1")

@@ -11,7 +11,9 @@ from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import tank
 from tests.support.clients.scripted_broker import Fate, Moment, ScriptedBroker
 
-QUICK = ClientSettings(backoff_min_ms=1, backoff_max_ms=5, request_timeout_ms=3_000, view_lag_ms=300, new_topic_lag_ms=50)
+QUICK = ClientSettings(
+    backoff_min_ms=1, backoff_max_ms=5, request_timeout_ms=3_000, view_lag_ms=300, new_topic_lag_ms=50
+)
 DOUBTFUL = replace(QUICK, doubt_after_ms=30)
 POLLING = ConsumerSettings(max_wait_ms=20)
 ROUTE = ("t", 0)

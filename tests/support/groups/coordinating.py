@@ -124,13 +124,18 @@ class Coordinating:
         return {place: offset.offset for place, offset in found.items()}
 
     def join(
-        self, member_id: str = "", group_id: str = GROUP, *, instance_id: str | None = None
+        self,
+        member_id: str = "",
+        group_id: str = GROUP,
+        *,
+        instance_id: str | None = None,
+        protocol_type: str = "consumer",
     ) -> list[JoinAnswer]:
         """Joins; the answer comes into the list."""
         answers: list[JoinAnswer] = []
         name = MemberName(group_id, member_id, instance_id)
         request = JoinRequest(
-            name, "client", "/10.0.0.7", 10_000, 60_000, "consumer", (("range", b"subscription"),)
+            name, "client", "/10.0.0.7", 10_000, 60_000, protocol_type, (("range", b"subscription"),)
         )
         self.node.broker.begin_tick()
         self.groups.join(request, answers.append)
