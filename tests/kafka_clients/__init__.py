@@ -5,8 +5,11 @@ libraries, installed beside the project.
 - `libraries`: installs the libraries and says how each program is run
 - `brokers`: one broker, or three in a cluster, as processes
 - `matrix`: each producer with each codec, read by each consumer
-- `probes`, `spark`: programs that walk through many steps by themselves
+- `probes`, `spark`, `connect`: programs that walk through many steps by themselves
 - `steps`: all steps of a run, one after the other
 - `shown`: what a run prints, and keeps for the page on compatibility
+- `groups`, `member`: members of groups share a topic
+- `coordinator_kill`: what they do when their coordinator is killed
+- `beside/`: real Kafka and a broker of ours answer the same raw requests
 - `failover`: how long a producer waits when its leader is killed
 """

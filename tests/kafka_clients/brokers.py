@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Final
 
 from tank_client.sync import Client
+from tank_protos.generated.kafka import ApiVersionsRequest, ApiVersionsResponse
 from tests.kafka_clients import groups
+from tests.support.clients.kafka_socket import KafkaSocket
 from tests.support.processes.broker_process import BrokerProcess
-from tests.support.processes.cluster import running_cluster
+from tests.support.processes.cluster import LocalCluster, running_cluster
 from tests.support.waiting import until
 
 TOPIC: Final = "matrix"
@@ -19,6 +21,7 @@ KCAT_TOPIC: Final = f"{TOPIC}-kcat"
 SPARK_TOPIC, SPARK_COPY = f"{TOPIC}-spark", f"{TOPIC}-spark-copy"
 PROBE_TOPIC: Final = "v0"
 """Of the probe that speaks to one broker alone, and takes a second topic with a `b` behind the name."""
+CONSUMER_GROUP_HEARTBEAT: Final = 68
 TRIES: Final = 12
 """The most topics that are made until one has the leader that it has to have: three brokers take turns."""
 PARTITIONS: Final = {
@@ -41,6 +44,10 @@ class Servers:
     """The address for Kafka's clients of the one that leads the probe's topics."""
     probe_topic: str
     """The probe's topic; empty: it makes one by asking for it."""
+    assign_partitions: bool
+    """Whether they serve groups whose broker assigns the partitions (KIP-848)."""
+    cluster: LocalCluster | None = None
+    """The cluster; None: a broker alone."""
 
 
 @contextmanager
@@ -50,7 +57,7 @@ def one_broker(folder: Path) -> Iterator[Servers]:
         with Client(broker.address) as client:
             _create_topics(client)
         kafka = f"127.0.0.1:{broker.kafka_port}"
-        yield Servers(kafka, broker.address, kafka, "")
+        yield Servers(kafka, broker.address, kafka, "", _assign_partitions(broker.kafka_port))
 
 
 @contextmanager
@@ -63,7 +70,14 @@ def three_brokers(folder: Path) -> Iterator[Servers]:
         with Client(tank) as client:
             _create_topics(client)
             leader = _create_led_together(client)
-        yield Servers(",".join(kafka.values()), tank, kafka[leader], PROBE_TOPIC)
+        assign = _assign_partitions(int(kafka[leader].rpartition(":")[2]))
+        yield Servers(",".join(kafka.values()), tank, kafka[leader], PROBE_TOPIC, assign, cluster)
+
+
+def _assign_partitions(kafka_port: int) -> bool:
+    with KafkaSocket(kafka_port) as client:
+        answer = client.ask(ApiVersionsRequest("test", "1"), ApiVersionsResponse, 3)
+    return any(each.api_key == CONSUMER_GROUP_HEARTBEAT for each in answer.api_keys)
 
 
 def _create_topics(client: Client) -> None:

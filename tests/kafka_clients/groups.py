@@ -1,17 +1,15 @@
-"""Members of groups, each a stock library's program: they share a topic, join, leave, and start again."""
+"""Groups of stock libraries' programs: members share a topic, join, leave, and start again."""
 
-import json
-import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Thread
-from typing import Any, Final, Self
+from typing import Final
 
 from tank_client.sync import Client
 from tests.kafka_clients.libraries import StockLibrary
+from tests.kafka_clients.matrix import printed_by
+from tests.kafka_clients.member import END_S, Member, until
 
 PARTITIONS: Final = 8
 """The partitions of the shared topic: more than there are members in one group."""
@@ -19,80 +17,11 @@ SENT: Final = 3
 """The records that are sent to each partition at a time."""
 STEPS, STATIC_STEPS = 4, 1
 """Of each library, and more of one with static members."""
-WAIT_S: Final = 60.0
-"""The longest that members may take to agree, or to read: a session of 10 s, and Java's start on a busy
-machine."""
-END_S: Final = 20.0
+INTRODUCTION_STEPS: Final = 1
+MIXED_STEPS: Final = 2
 ALL: Final = list(range(PARTITIONS))
-_LOOK_S: Final = 0.05
-
-
-class Member:
-    """A member of a group, in a process of its own. What it says is read by a thread."""
-
-    def __init__(self, command: list[str]) -> None:
-        self.assigned: list[int] = []
-        """Its partitions."""
-        self.changes = 0
-        """How often it has said that they changed."""
-        self.read: list[tuple[int, int]] = []
-        """Partition and offset of each record, as they came."""
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        self._said = ""
-        self._threads = [Thread(target=each, daemon=True) for each in (self._listen, self._complaints)]
-        for thread in self._threads:
-            thread.start()
-
-    def _listen(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            event: list[Any] = json.loads(line)
-            if event[0] == "assigned":
-                self.assigned = sorted(event[1])
-                self.changes += 1
-            else:
-                self.read.append((event[1], event[2]))
-
-    def _complaints(self) -> None:
-        assert self._process.stderr is not None
-        for line in self._process.stderr:
-            self._said = (self._said + line)[-300:]
-
-    def check(self) -> None:
-        """Raises RuntimeError if the program has ended."""
-        if self._process.poll() is not None:
-            raise RuntimeError(f"a member has ended with {self._process.returncode}: {self._said.strip()}")
-
-    def leave(self) -> None:
-        """Ends the program's input: it commits, and leaves the group. Raises RuntimeError."""
-        self.check()
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        try:
-            code = self._process.wait(END_S)
-        except subprocess.TimeoutExpired:
-            raise RuntimeError(f"a member has not left the group after {END_S:.0f} s") from None
-        if code:
-            raise RuntimeError(f"a member has left with {code}: {self._said.strip()}")
-        for thread in self._threads:
-            thread.join(END_S)
-
-    def kill(self) -> None:
-        """Ends the process at once, if it runs."""
-        self._process.kill()
-        self._process.wait()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.kill()
+CLASSIC, CONSUMER = "classic", "consumer"
+"""Who assigns the partitions: a member, or the broker (KIP-848)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +35,12 @@ class GroupTests:
     tank_servers: str
     topic: str
 
-    def member(self, library: StockLibrary, group: str, instance: str = "") -> Member:
+    def member(
+        self, library: StockLibrary, group: str, instance: str = "", protocol: str = CLASSIC
+    ) -> Member:
         """Starts a member."""
-        return Member([*library.command(self.folder), "share", self.servers, self.topic, group, instance])
+        command = [*library.command(self.folder), "share", self.servers, self.topic, group, instance]
+        return Member([*command, protocol])
 
     def send(self) -> list[tuple[int, int]]:
         """Sends records to each partition. Returns their places."""
@@ -125,15 +57,17 @@ class GroupTests:
                 firsts[partition] = min(first, firsts.get(partition, first))
         return [(partition, firsts[partition] - 1 + n) for partition in ALL for n in range(SENT)]
 
-    def of_one_library(self, library: StockLibrary) -> Iterator[tuple[str, Callable[[], str]]]:
+    def of_one_library(
+        self, library: StockLibrary, protocol: str = CLASSIC
+    ) -> Iterator[tuple[str, Callable[[], str]]]:
         """The steps of one library, in their order: what each is about, and what it does. It returns what is
         wrong; empty: nothing. Raises RuntimeError."""
-        group = f"group-{library.name}"
+        group = f"group-{library.name}-{protocol}"
         sent: list[tuple[int, int]] = []
         with ExitStack() as members:
 
             def joined(instance: str = "", group: str = group) -> Member:
-                return members.enter_context(self.member(library, group, instance))
+                return members.enter_context(self.member(library, group, instance, protocol))
 
             running: list[Member] = []
 
@@ -186,26 +120,73 @@ class GroupTests:
             member.leave()
         return ""
 
+    def introduction(self, library: StockLibrary) -> str:
+        """The library's own first example of a group, with all its usual settings: it reads the topic to its
+        end, and, started again, what has come since, and nothing twice. Returns what is wrong."""
+        group = f"introduction-{library.name}"
+        sent = self.send()
+        ends = {partition: offset + 1 for partition, offset in sent}  # nothing is ever deleted
+        count = sum(ends.values())
+        first = self._introduced(library, group, count)
+        if not set(sent) <= set(first) or len(set(first)) != len(first):
+            return f"read {len(first)} records, {len(set(first))} of them once, where {count} are"
+        more = self.send()
+        second = self._introduced(library, group, len(more))
+        return "" if second == more else f"read {second[:4]}..., where {more[:4]}... came after the commit"
+
+    def _introduced(self, library: StockLibrary, group: str, count: int) -> list[tuple[int, int]]:
+        command = [*library.command(self.folder), "introduce", self.servers, self.topic, group, str(count)]
+        places = []
+        for line in printed_by(command):
+            partition, _, offset = line.strip("[]").partition(",")
+            places.append((int(partition), int(offset)))
+        return sorted(places)
+
     def of_all_libraries(self, libraries: list[StockLibrary]) -> str:
         """Members of all these libraries in one group: each record is read by one of them. Returns what is
         wrong. Raises RuntimeError."""
         with ExitStack() as stack:
             members = [stack.enter_context(self.member(each, "group-of-all")) for each in libraries]
             until(members, lambda: is_shared(members))
-            before = [len(member.read) for member in members]
-            sent = self.send()
+            problem = self._each_is_read_once(members)
+            for member in members:
+                member.leave()
+        return problem
 
-            def fresh() -> list[tuple[int, int]]:
-                return sorted(
-                    place
-                    for member, n in zip(members, before, strict=True)
-                    for place in member.read[n:]
-                    if place in sent
-                )
+    def _each_is_read_once(self, members: list[Member]) -> str:
+        before = [len(member.read) for member in members]
+        sent = self.send()
 
-            until(members, lambda: set(fresh()) == set(sent))
-            if fresh() != sent:
-                return f"{len(fresh())} records were read, where {len(sent)} were sent"
+        def fresh() -> list[tuple[int, int]]:
+            return sorted(
+                place
+                for member, n in zip(members, before, strict=True)
+                for place in member.read[n:]
+                if place in sent
+            )
+
+        until(members, lambda: set(fresh()) == set(sent))
+        return "" if fresh() == sent else f"{len(fresh())} records were read, where {len(sent)} were sent"
+
+    def changes_its_kind(self, one: StockLibrary, other: StockLibrary, kinds: tuple[str, str]) -> str:
+        """A group's members start again, one after the other, with another protocol: while they are of both
+        kinds, and after it, they share the topic, and read each record once. Returns what is wrong."""
+        before, after = kinds
+        group = f"group-{before}-{after}"
+        with ExitStack() as stack:
+
+            def joined(library: StockLibrary, protocol: str) -> Member:
+                return stack.enter_context(self.member(library, group, "", protocol))
+
+            members = [joined(one, before), joined(other, before)]
+            until(members, lambda: is_shared(members))
+            for place, library in enumerate((one, other)):
+                members[place].leave()
+                members[place] = joined(library, after)
+                until(members, lambda: is_shared(members))
+                problem = self._each_is_read_once(members)
+                if problem:
+                    return f"{library.name} has changed: {problem}"
             for member in members:
                 member.leave()
         return ""
@@ -222,10 +203,27 @@ def agreeing(libraries: list[StockLibrary]) -> list[StockLibrary]:
     return found if len(found) > 1 else []
 
 
-def planned(libraries: list[StockLibrary]) -> int:
+def assigned_by_broker(libraries: list[StockLibrary]) -> list[StockLibrary]:
+    """Those whose members can leave the assignment to the broker."""
+    return [library for library in able(libraries) if library.has_consumer_protocol]
+
+
+def mixed(libraries: list[StockLibrary]) -> list[StockLibrary]:
+    """The two whose members change their protocol in one group; none if there are not two."""
+    found = assigned_by_broker(libraries)
+    return found[:2] if len(found) > 1 else []
+
+
+def planned(libraries: list[StockLibrary], *, with_consumer_protocol: bool) -> int:
     """How many steps these libraries have."""
-    own = sum(STEPS + STATIC_STEPS * library.has_static_members for library in able(libraries))
-    return own + bool(agreeing(libraries))
+
+    def own(of: list[StockLibrary]) -> int:
+        return sum(STEPS + STATIC_STEPS * library.has_static_members for library in of)
+
+    count = own(able(libraries)) + INTRODUCTION_STEPS * len(able(libraries)) + bool(agreeing(libraries))
+    if with_consumer_protocol:
+        count += own(assigned_by_broker(libraries)) + MIXED_STEPS * bool(mixed(libraries))
+    return count
 
 
 def is_shared(members: list[Member]) -> bool:
@@ -233,15 +231,3 @@ def is_shared(members: list[Member]) -> bool:
     return sorted(each for member in members for each in member.assigned) == ALL and all(
         member.assigned for member in members
     )
-
-
-def until(members: list[Member], true: Callable[[], bool]) -> None:
-    """Waits for this. Raises RuntimeError when it takes too long, or a member ends."""
-    deadline = time.monotonic() + WAIT_S
-    while not true():
-        for member in members:
-            member.check()
-        if time.monotonic() > deadline:
-            told = [(member.assigned, len(member.read)) for member in members]
-            raise RuntimeError(f"after {WAIT_S:.0f} s the members have (partitions, records read) {told}")
-        time.sleep(_LOOK_S)

@@ -58,6 +58,8 @@ class StockLibrary:
     of its own alone."""
     has_static_members: bool = True
     """Whether a member can keep its place when its process starts again."""
+    has_consumer_protocol: bool = False
+    """Whether its members of groups can leave it to the broker who reads what (KIP-848)."""
 
 
 def _tool(name: str) -> str:
@@ -133,7 +135,7 @@ JAVA_JARS: Final[tuple[Jar, ...]] = (
     ("org.apache.kafka", "kafka-clients", JAVA_CLIENT),
     ("org.slf4j", "slf4j-nop", "1.7.36"),
 )
-JAVA_PROGRAMS: Final = ("JavaClient.java", "AdminCalls.java")
+JAVA_PROGRAMS: Final = ("JavaClient.java", "AdminCalls.java", "GroupCalls.java")
 _ALONE: Final = (
     "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
 )
@@ -199,8 +201,9 @@ LIBRARIES: Final = (
         "",
         _install_python,
         _python("confluent.py"),
+        has_consumer_protocol=True,
     ),
-    StockLibrary("Java", "Java", JAVA_CLIENT, CODECS, "", _install_java, _java),
+    StockLibrary("Java", "Java", JAVA_CLIENT, CODECS, "", _install_java, _java, has_consumer_protocol=True),
     StockLibrary(
         "franz-go",
         "franz-go",

@@ -32,8 +32,8 @@ def written(name: str, first: int, kind: str) -> list[Record]:
     return [Record(*json.loads(json.dumps(row))) for row in rows]
 
 
-def _lines(command: list[str]) -> list[str]:
-    """What a program printed. Raises RuntimeError if it failed, or took too long."""
+def printed_by(command: list[str]) -> list[str]:
+    """The lines that a program prints. Raises RuntimeError if it failed, or took too long."""
     try:
         ended = subprocess.run(command, capture_output=True, text=True, timeout=STEP_TIMEOUT_S, check=False)
     except subprocess.TimeoutExpired:
@@ -49,13 +49,13 @@ def produce(
     """Runs a producer. Returns the offsets that it was told. Raises RuntimeError."""
     command = [*library.command(folder), "produce", servers, topic, codec, str(RECORDS), name]
     command.append(kind)
-    return [int(offset) for offset in json.loads(_lines(command)[-1])]
+    return [int(offset) for offset in json.loads(printed_by(command)[-1])]
 
 
 def consume(library: StockLibrary, folder: Path, servers: str, topic: str, count: int) -> list[Record]:
     """Runs a consumer. Returns the records that it read. Raises RuntimeError."""
     command = [*library.command(folder), "consume", servers, topic, str(count)]
-    return [Record(*json.loads(line)) for line in _lines(command)]
+    return [Record(*json.loads(line)) for line in printed_by(command)]
 
 
 def difference(found: list[Record], wanted: list[Record]) -> str:

@@ -1,6 +1,6 @@
 """The probes beside the repository, in `../shared/probes`, where there are any: each walks through all that a
 stock client can do, and prints a line for each step. Every step must go well but those that need
-transactions, or groups whose broker assigns the partitions, which are named here."""
+transactions, which are named here."""
 
 import re
 import shutil
@@ -46,7 +46,7 @@ class Probe:
     title: str
     """How the page on compatibility calls it."""
     not_yet: frozenset[str] = frozenset()
-    """Steps that need transactions, or groups whose broker assigns the partitions."""
+    """Steps that need transactions."""
     never: frozenset[str] = frozenset()
     """Steps that end in the library itself, whatever a broker answers."""
 
@@ -109,7 +109,7 @@ ALL: Final = (
         29,
         _uncut,
         "confluent-kafka: producers, all of `AdminClient`",
-        frozenset({"txn", "group_consumer848"}),
+        frozenset({"txn"}),
         # confluent-kafka 2.16.1 on Python 3.11: "more argument specifiers than keyword list entries".
         frozenset({"elect_leaders"}),
     ),

@@ -14,7 +14,19 @@ from typing import Final
 
 from tests.kafka_clients import probes, spark
 from tests.kafka_clients.libraries import LIBRARIES, StockLibrary
-from tests.kafka_clients.steps import ADMIN_CALLS, GROUPS, KCAT, SPARK, Outcome, Step
+from tests.kafka_clients.steps import (
+    ADMIN_CALLS,
+    BESIDE,
+    CONNECT,
+    FRANZ_GO_CALLS,
+    GROUP_CALLS,
+    GROUPS,
+    KCAT,
+    KILLS,
+    SPARK,
+    Outcome,
+    Step,
+)
 
 Results = Mapping[int, Sequence[Step]]
 """All steps, by the number of brokers that they ran against."""
@@ -38,7 +50,19 @@ ADMIN_TITLE: Final = (
     "Java's `Admin`, as [kafbat's kafka-ui](https://github.com/kafbat/kafka-ui) calls it, "
     "which Maven Central does not have"
 )
-GROUPS_TITLE: Final = "members of groups: each library alone and with a second member, and all in one group"
+GROUPS_TITLE: Final = (
+    "members of groups: each library by its own first example, alone and with a second member, all in one "
+    "group, and groups whose broker assigns the partitions"
+)
+GROUP_TITLES: Final = {
+    "Java's `Admin`: all of its calls about groups": GROUP_CALLS,
+    "franz-go: lists, descriptions and deletions of groups and offsets": FRANZ_GO_CALLS,
+    "`kill -9` of a coordinator under members of librdkafka, franz-go and Java": KILLS,
+    "Kafka Connect, two workers: a file through a topic into another, over `kill -9` of each broker and of a "
+    "worker": CONNECT,
+    "raw requests of groups and leader epochs, each version, beside Kafka 4.1": BESIDE,
+}
+"""Programs about groups, by their rows' titles."""
 KCAT_TITLE, SPARK_TITLE = "kcat", "Spark's Kafka source and sink"
 SHOWN_CHARACTERS: Final = 110
 """Of a step's name on the screen: a probe prints whole answers."""
@@ -46,7 +70,7 @@ SHOWN_NAMES: Final = 2
 """The most steps that the page names; of more it says how many."""
 TITLES: Final = {
     CLIENTS: (*(library.title for library in LIBRARIES), KCAT_TITLE, SPARK_TITLE),
-    PROGRAMS: (*(probe.title for probe in probes.ALL), ADMIN_TITLE, GROUPS_TITLE),
+    PROGRAMS: (*(probe.title for probe in probes.ALL), ADMIN_TITLE, GROUPS_TITLE, *GROUP_TITLES),
 }
 """The rows of each table, in their order."""
 
@@ -66,8 +90,8 @@ class Screen:
         print(
             f"{where} {step.outcome.value:8} {step.seconds:5.1f} s  {step.program}: {step.name}", flush=True
         )
-        if step.problem:
-            print(f"          {step.problem}", flush=True)
+        for line in filter(None, (step.note, step.problem)):
+            print(f"          {line}", flush=True)
 
 
 def summary(results: Results, began: float) -> str:
@@ -134,9 +158,9 @@ def rows(results: Results, day: date) -> dict[str, dict[str, tuple[str, ...]]]:
         clients[SPARK_TITLE] = (*cells, *counted(SPARK), shown, "`make kafka KAFKA='--library spark'`")
     programs: dict[str, tuple[str, ...]] = {}
     files = {probe.title: probe.file for probe in probes.ALL}
-    files |= {ADMIN_TITLE: ADMIN_CALLS, GROUPS_TITLE: GROUPS}
+    files |= {ADMIN_TITLE: ADMIN_CALLS, GROUPS_TITLE: GROUPS, **GROUP_TITLES}
     for title, program in files.items():
-        steps = _by(one, program)
+        steps = _by(one, program) or _by(three, program)
         if steps:
             programs[title] = (*counted(program), _not_yet(steps), shown)
     return {CLIENTS: clients, PROGRAMS: programs}

@@ -9,7 +9,9 @@ from enum import Enum
 from pathlib import Path
 from typing import Final
 
-from tests.kafka_clients import groups, probes, spark
+from tests.kafka_clients import connect, coordinator_kill, groups, probes, spark
+from tests.kafka_clients.beside.scripts import SCRIPTS
+from tests.kafka_clients.beside.side_by_side import both, compared
 from tests.kafka_clients.brokers import (
     BUNDLES_TOPIC,
     GROUP_TOPIC,
@@ -37,6 +39,20 @@ SPARK: Final = "Spark"
 ADMIN_CALLS: Final = "AdminCalls"
 ADMIN_STEPS: Final = 23
 ADMIN_NOT_YET: Final = frozenset({"listTransactions"})
+GROUP_CALLS: Final = "GroupCalls"
+GROUP_CALL_STEPS: Final = {groups.CLASSIC: 16, groups.CONSUMER: 14}
+FRANZ_GO_CALLS: Final = "franz-go groups"
+FRANZ_GO_CALL_STEPS: Final = 12
+KILLS: Final = "kills"
+MATRIX, PROBES, CALLS = "matrix", "probes", "calls"
+PARTS: Final = (MATRIX, GROUPS, KCAT, PROBES, CALLS, KILLS)
+"""What can be left out of the libraries' steps."""
+CONNECT: Final = "Connect"
+BESIDE: Final = "Kafka"
+EXTRAS: Final = (SPARK, CONNECT, BESIDE)
+"""What can be left out like a library."""
+BY_THE_BROKER: Final = "group_consumer848"
+"""A step of a probe that needs brokers which assign partitions."""
 
 
 class Outcome(Enum):
@@ -45,7 +61,7 @@ class Outcome(Enum):
     OK = "ok"
     FAILED = "FAILED"
     NOT_YET = "not yet"
-    """It needs transactions, or groups whose broker assigns the partitions."""
+    """It needs transactions."""
     LEFT_OUT = "left out"
     """The library itself can't."""
 
@@ -63,6 +79,8 @@ class Step:
     seconds: float
     codec: str = ""
     """With which a producer wrote; empty for all other steps."""
+    note: str = ""
+    """What was measured; empty: nothing."""
 
 
 class Run:
@@ -85,18 +103,29 @@ class Run:
         self._sent: dict[str, list[Record]] = {TOPIC: [], BUNDLES_TOPIC: []}
         """All records of the topics of the matrix, in their order."""
 
-    def all(self, *, with_spark: bool) -> None:
-        """All steps for which something is installed."""
+    def all(self, extras: frozenset[str], parts: frozenset[str]) -> None:
+        """All steps for which something is installed. Args: extras: some of EXTRAS. parts: some of PARTS."""
         if self._libraries:
-            self._matrix(TOPIC)
-            self._matrix(BUNDLES_TOPIC)
-            self._groups()
-            if has_kcat():
+            if MATRIX in parts:
+                self._matrix(TOPIC)
+                self._matrix(BUNDLES_TOPIC)
+            if GROUPS in parts:
+                self._groups()
+            if KCAT in parts and has_kcat():
                 self._kcat_steps()
-            self._all_probes()
-            self._admin_calls()
-        if with_spark:
+            if PROBES in parts:
+                self._all_probes()
+            if CALLS in parts:
+                self._admin_calls()
+                self._group_calls()
+        if SPARK in extras:
             self._spark_job()
+        if BESIDE in extras and self._brokers == 1:
+            self._beside_kafka()
+        if KILLS in parts:
+            self._killed_coordinators()
+        if CONNECT in extras:
+            self._connect()
 
     def _step(self, program: str, name: str, work: Callable[[], str], codec: str = "") -> None:
         """Runs a step, which returns what is wrong (empty: nothing) or raises."""
@@ -107,9 +136,14 @@ class Run:
             problem = str(error) or type(error).__name__
         self._done(program, name, problem, began, codec)
 
-    def _done(self, program: str, name: str, problem: str, began: float, codec: str = "") -> None:
+    def _done(
+        self, program: str, name: str, problem: str, began: float, codec: str = "", note: str = ""
+    ) -> None:
         outcome = Outcome.FAILED if problem else Outcome.OK
-        self._tell(Step(program, name, outcome, problem, time.monotonic() - began, codec))
+        self._tell(Step(program, name, outcome, problem, time.monotonic() - began, codec, note))
+
+    def _not_yet(self, program: str, name: str) -> None:
+        self._tell(Step(program, name, Outcome.NOT_YET, "", 0.0))
 
     def _matrix(self, topic: str) -> None:
         """Each producer with each codec, then each consumer."""
@@ -151,14 +185,71 @@ class Run:
 
     def _groups(self) -> None:
         """Members of groups: of each library, and of all in one."""
-        tests = groups.GroupTests(self._folder, self._servers.kafka, self._servers.tank, GROUP_TOPIC)
+        tests = self._group_tests()
         for library in groups.able(self._libraries):
+            name = f"{library.name}'s own example"
+            self._step(GROUPS, name, lambda: tests.introduction(library))  # noqa: B023
             for name, work in tests.of_one_library(library):
                 self._step(GROUPS, f"{library.name} {name}", work)
         agreed = groups.agreeing(self._libraries)
         if agreed:
             names = ", ".join(library.name for library in agreed)
             self._step(GROUPS, f"one of {names}", lambda: tests.of_all_libraries(agreed))
+        self._groups_by_the_broker(tests)
+
+    def _group_tests(self) -> groups.GroupTests:
+        return groups.GroupTests(self._folder, self._servers.kafka, self._servers.tank, GROUP_TOPIC)
+
+    def _groups_by_the_broker(self, tests: groups.GroupTests) -> None:
+        """Members of groups whose broker assigns the partitions, and of groups that become such ones, and
+        the other way round."""
+        libraries, mixed = groups.assigned_by_broker(self._libraries), groups.mixed(self._libraries)
+        if not self._servers.assign_partitions:
+            for library in libraries:
+                self._not_yet(GROUPS, f"{library.name}, by the broker")
+            return
+        for library in libraries:
+            for name, work in tests.of_one_library(library, groups.CONSUMER):
+                self._step(GROUPS, f"{library.name}, by the broker, {name}", work)
+        if mixed:
+            one, other = mixed
+            for kinds in ((groups.CLASSIC, groups.CONSUMER), (groups.CONSUMER, groups.CLASSIC)):
+                name = f"{one.name} and {other.name}, from {kinds[0]} to {kinds[1]}"
+                self._step(GROUPS, name, lambda: tests.changes_its_kind(one, other, kinds))  # noqa: B023
+
+    def _killed_coordinators(self) -> None:
+        """Coordinators that are killed under members, where there are others to take over."""
+        cluster = self._servers.cluster
+        by_name = {library.name: library for library in self._libraries}
+        for name in coordinator_kill.LIBRARIES:
+            if cluster is not None and name in by_name:
+                began, note = time.monotonic(), ""
+                try:
+                    found = coordinator_kill.killed(self._group_tests(), cluster, by_name[name])
+                    problem, note = found.problem, found.note
+                except (AssertionError, RuntimeError, OSError, ValueError) as error:
+                    problem = str(error) or type(error).__name__
+                self._done(KILLS, name, problem, began, note=note)
+
+    def _connect(self) -> None:
+        """Kafka Connect, where there are three brokers for its topics."""
+        servers = self._servers
+        if servers.cluster is not None:
+            work = servers.cluster.data.parent / "connect"
+            tests = connect.ConnectTests(self._folder, work, servers.kafka, servers.tank, servers.cluster)
+            for name, step in tests.steps():
+                self._step(CONNECT, name, step)
+
+    def _beside_kafka(self) -> None:
+        """Real Kafka beside a broker of ours, answer by answer."""
+        began = time.monotonic()
+        try:
+            found = dict(compared(*both(self._folder, "", lambda _: None)))
+        except (AssertionError, RuntimeError, OSError) as error:
+            found = {"all scripts": [str(error)]}
+        for script, problems in found.items():
+            self._done(BESIDE, script, "; ".join(problems), began)
+            began = time.monotonic()
 
     def _kcat_steps(self) -> None:
         """Lists topics, looks up offsets, writes and reads with kcat."""
@@ -184,7 +275,7 @@ class Run:
             self._outcomes(
                 probe.file,
                 lambda: probe.run(self._folder, server, *more),  # noqa: B023
-                probe.not_yet,
+                probe.not_yet | (frozenset() if self._servers.assign_partitions else {BY_THE_BROKER}),
                 probe.never,
             )
 
@@ -202,6 +293,36 @@ class Run:
             self._outcomes(
                 ADMIN_CALLS, lambda: probes.outcomes(command, ADMIN_STEPS), ADMIN_NOT_YET, frozenset()
             )
+
+    def _group_calls(self) -> None:
+        """What administrators ask of groups, by Java's client and by franz-go."""
+        self._group_tests().send()  # so that members have something to read
+        if has_java(self._libraries):
+            for protocol, steps in GROUP_CALL_STEPS.items():
+                if protocol == groups.CONSUMER and not self._servers.assign_partitions:
+                    self._not_yet(GROUP_CALLS, f"of a group by the protocol {protocol}")
+                    continue
+                command = [
+                    *java_command(self._folder, GROUP_CALLS),
+                    self._servers.kafka,
+                    GROUP_TOPIC,
+                    protocol,
+                ]
+                self._outcomes(
+                    GROUP_CALLS,
+                    lambda: probes.outcomes(command, steps),  # noqa: B023
+                    frozenset(),
+                    frozenset(),
+                )
+        for library in self._libraries:
+            if library.name == "franz-go":
+                command = [*library.command(self._folder), "groups", self._servers.kafka, GROUP_TOPIC]
+                self._outcomes(
+                    FRANZ_GO_CALLS,
+                    lambda: probes.outcomes(command, FRANZ_GO_CALL_STEPS),  # noqa: B023
+                    frozenset(),
+                    frozenset(),
+                )
 
     def _spark_job(self) -> None:
         """Spark's own Kafka source and sink, and ours, on the same topic."""
@@ -250,16 +371,22 @@ def has_java(libraries: list[StockLibrary]) -> bool:
     return any(library.name == "Java" for library in libraries)
 
 
-def planned(libraries: list[StockLibrary], *, with_spark: bool) -> int:
+def planned(libraries: list[StockLibrary], extras: frozenset[str], brokers: int) -> int:
     """How many steps `Run.all` has."""
-    count = spark.STEPS if with_spark else 0
+    count = spark.STEPS if SPARK in extras else 0
+    if brokers == 1:
+        count += len(SCRIPTS) if BESIDE in extras else 0
+    else:
+        count += connect.STEPS if CONNECT in extras else 0
+        count += sum(library.name in coordinator_kill.LIBRARIES for library in libraries)
     if libraries:
         count += 2 * len(list(producers(libraries)))
         count += 2 * sum(not library.no_consumer for library in libraries)
-        count += groups.planned(libraries)
+        count += groups.planned(libraries, with_consumer_protocol=True)
         count += KCAT_STEPS if has_kcat() else 0
         count += sum(probe.steps for probe in probes.chosen(libraries))
-        count += ADMIN_STEPS if has_java(libraries) else 0
+        count += ADMIN_STEPS + sum(GROUP_CALL_STEPS.values()) if has_java(libraries) else 0
+        count += FRANZ_GO_CALL_STEPS if any(each.name == "franz-go" for each in libraries) else 0
     return count
 
 

@@ -4,6 +4,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HexFormat;
 import java.util.List;
+import java.util.Map;
 import java.util.Properties;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
@@ -12,6 +13,7 @@ import org.apache.kafka.clients.consumer.CommitFailedException;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
@@ -100,15 +102,20 @@ public class JavaClient {
         }
     }
 
-    static void share(String servers, String topic, String group, String instance) throws Exception {
+    static void share(String servers, String topic, String group, String instance, String protocol)
+            throws Exception {
         Properties settings = new Properties();
         settings.put("bootstrap.servers", servers);
         settings.put("group.id", group);
         settings.put("enable.auto.commit", "false");
         settings.put("auto.offset.reset", "earliest");
-        settings.put("partition.assignment.strategy", "org.apache.kafka.clients.consumer.RangeAssignor");
-        settings.put("session.timeout.ms", instance.isEmpty() ? "10000" : "30000");
-        settings.put("heartbeat.interval.ms", "500");
+        settings.put("group.protocol", protocol);
+        if (protocol.equals("classic")) {
+            String range = "org.apache.kafka.clients.consumer.RangeAssignor";
+            settings.put("partition.assignment.strategy", range);
+            settings.put("session.timeout.ms", instance.isEmpty() ? "10000" : "30000");
+            settings.put("heartbeat.interval.ms", "500");
+        }
         if (!instance.isEmpty()) settings.put("group.instance.id", instance);
         AtomicBoolean stopped = new AtomicBoolean();
         Thread listener = new Thread(() -> {
@@ -135,10 +142,35 @@ public class JavaClient {
                 }
                 for (ConsumerRecord<byte[], byte[]> record : records)
                     System.out.println("[\"record\"," + record.partition() + "," + record.offset() + "]");
+                if (records.isEmpty()) continue;
                 try {
-                    if (!records.isEmpty()) consumer.commitSync();
+                    Map<TopicPartition, OffsetAndMetadata> read = records.nextOffsets();
+                    consumer.commitSync(read);
+                    List<String> committed = new ArrayList<>();
+                    read.forEach((partition, next) ->
+                            committed.add("[" + partition.partition() + "," + next.offset() + "]"));
+                    System.out.println("[\"committed\",[" + String.join(",", committed) + "]]");
                 } catch (CommitFailedException | RebalanceInProgressException error) {
                     // The group gathers its members.
+                }
+            }
+        }
+    }
+
+    static void introduce(String servers, String topic, String group, int count) {
+        Properties settings = new Properties();
+        settings.put("bootstrap.servers", servers);
+        settings.put("group.id", group);
+        settings.put("auto.offset.reset", "earliest");
+        settings.put("key.deserializer", ByteArrayDeserializer.class.getName());
+        settings.put("value.deserializer", ByteArrayDeserializer.class.getName());
+        try (KafkaConsumer<byte[], byte[]> consumer = new KafkaConsumer<>(settings)) {
+            consumer.subscribe(List.of(topic));
+            int taken = 0;
+            while (taken < count) {
+                for (ConsumerRecord<byte[], byte[]> record : consumer.poll(Duration.ofMillis(100))) {
+                    System.out.println("[" + record.partition() + "," + record.offset() + "]");
+                    taken++;
                 }
             }
         }
@@ -148,7 +180,10 @@ public class JavaClient {
         if (arguments[0].equals("produce"))
             produce(arguments[1], arguments[2], arguments[3], Integer.parseInt(arguments[4]), arguments[5],
                     arguments[6]);
-        else if (arguments[0].equals("share")) share(arguments[1], arguments[2], arguments[3], arguments[4]);
+        else if (arguments[0].equals("share"))
+            share(arguments[1], arguments[2], arguments[3], arguments[4], arguments[5]);
+        else if (arguments[0].equals("introduce"))
+            introduce(arguments[1], arguments[2], arguments[3], Integer.parseInt(arguments[4]));
         else consume(arguments[1], arguments[2], Integer.parseInt(arguments[3]));
     }
 }

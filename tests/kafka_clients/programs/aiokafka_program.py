@@ -81,8 +81,26 @@ async def share(servers: str, topic: str, group: str, instance: str) -> None:
     await consumer.stop()
 
 
+async def introduce(servers: str, topic: str, group: str, count: int) -> None:
+    consumer = AIOKafkaConsumer(
+        topic, bootstrap_servers=servers, group_id=group, auto_offset_reset="earliest"
+    )
+    await consumer.start()
+    try:
+        taken = 0
+        async for message in consumer:
+            print(json.dumps([message.partition, message.offset]), flush=True)
+            taken += 1
+            if taken == count:
+                break
+    finally:
+        await consumer.stop()
+
+
 if sys.argv[1] == "share":
     asyncio.run(share(*sys.argv[2:6]))
+elif sys.argv[1] == "introduce":
+    asyncio.run(introduce(sys.argv[2], sys.argv[3], sys.argv[4], int(sys.argv[5])))
 elif sys.argv[1] == "produce":
     _, _, servers, topic, codec, count, name, kind = sys.argv
     asyncio.run(produce(servers, topic, codec, int(count), name, kind))

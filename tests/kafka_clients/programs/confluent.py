@@ -77,16 +77,18 @@ def steady(servers: str, topic: str, seconds: float) -> None:
     producer.flush(25)
 
 
-def share(servers: str, topic: str, group: str, instance: str) -> None:
+def share(servers: str, topic: str, group: str, instance: str, protocol: str) -> None:
     settings: dict[str, str | bool | int] = {
         "bootstrap.servers": servers,
         "group.id": group,
+        "group.protocol": protocol,
         "enable.auto.commit": False,
         "auto.offset.reset": "earliest",
-        "partition.assignment.strategy": "range",
-        "session.timeout.ms": 30_000 if instance else 10_000,
-        "heartbeat.interval.ms": 500,
     }
+    if protocol == "classic":
+        settings["partition.assignment.strategy"] = "range"
+        settings["session.timeout.ms"] = 30_000 if instance else 10_000
+        settings["heartbeat.interval.ms"] = 500
     if instance:
         settings["group.instance.id"] = instance
     consumer = Consumer(settings)
@@ -98,16 +100,38 @@ def share(servers: str, topic: str, group: str, instance: str) -> None:
         now = sorted(each.partition for each in consumer.assignment())
         if now != assigned:
             assigned = now
-            print(json.dumps(["assigned", assigned]), flush=True)
+            say("assigned", assigned)
         if message is not None and not message.error():
-            print(json.dumps(["record", message.partition(), message.offset()]), flush=True)
+            say("record", message.partition(), message.offset())
             with suppress(KafkaException):  # while the group gathers its members
                 consumer.commit(message, asynchronous=False)
+                say("committed", [[message.partition(), message.offset() + 1]])
+    consumer.close()
+
+
+def say(*event: object) -> None:
+    print(json.dumps(event), flush=True)
+
+
+def introduce(servers: str, topic: str, group: str, count: int) -> None:
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": group, "auto.offset.reset": "earliest"})
+    consumer.subscribe([topic])
+    taken = 0
+    while taken < count:
+        message = consumer.poll(40.0)
+        if message is None:
+            sys.exit(f"no more records after {taken}")
+        if message.error():
+            sys.exit(str(message.error()))
+        say(message.partition(), message.offset())
+        taken += 1
     consumer.close()
 
 
 if sys.argv[1] == "share":
-    share(*sys.argv[2:6])
+    share(*sys.argv[2:7])
+elif sys.argv[1] == "introduce":
+    introduce(sys.argv[2], sys.argv[3], sys.argv[4], int(sys.argv[5]))
 elif sys.argv[1] == "steady":
     steady(sys.argv[2], sys.argv[3], float(sys.argv[4]))
 elif sys.argv[1] == "produce":

@@ -79,8 +79,21 @@ def share(servers: str, topic: str, group: str, instance: str) -> None:
     consumer.close()
 
 
+def introduce(servers: str, topic: str, group: str, count: int) -> None:
+    consumer = KafkaConsumer(
+        topic, group_id=group, bootstrap_servers=servers.split(","), auto_offset_reset="earliest"
+    )
+    for number, message in enumerate(consumer, start=1):
+        print(json.dumps([message.partition, message.offset]), flush=True)
+        if number == count:
+            break
+    consumer.close()
+
+
 if sys.argv[1] == "share":
     share(*sys.argv[2:6])
+elif sys.argv[1] == "introduce":
+    introduce(sys.argv[2], sys.argv[3], sys.argv[4], int(sys.argv[5]))
 elif sys.argv[1] == "produce":
     produce(sys.argv[2], sys.argv[3], sys.argv[4], int(sys.argv[5]), sys.argv[6], sys.argv[7])
 else:

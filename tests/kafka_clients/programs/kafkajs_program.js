@@ -49,10 +49,29 @@ async function share (servers, topic, group) {
   await consumer.disconnect()
 }
 
+async function introduce (servers, topic, group, count) {
+  const kafka = new Kafka({ brokers: servers.split(','), logLevel: logLevel.ERROR })
+  const consumer = kafka.consumer({ groupId: group })
+  await consumer.connect()
+  await consumer.subscribe({ topic, fromBeginning: true })
+  let taken = 0
+  await new Promise((resolve, reject) => {
+    consumer.run({
+      eachMessage: async ({ partition, message }) => {
+        if (taken < count) console.log(JSON.stringify([partition, Number(message.offset)]))
+        if (++taken === count) resolve()
+      }
+    }).catch(reject)
+  })
+  await consumer.stop()
+  await consumer.disconnect()
+}
+
 const [command, servers, topic, codec, count, name, kind] = process.argv.slice(2)
 const commands = {
   produce: () => produce(servers, topic, codec, Number(count), name, kind),
-  share: () => share(servers, topic, codec)
+  share: () => share(servers, topic, codec),
+  introduce: () => introduce(servers, topic, codec, Number(count))
 }
 if (!(command in commands)) {
   console.error('kafkajs has no consumer without a group')

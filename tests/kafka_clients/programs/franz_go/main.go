@@ -188,12 +188,49 @@ func share(servers, topic, group, instance string) {
 		cancel()
 	}()
 	for ctx.Err() == nil {
-		client.PollFetches(ctx).EachRecord(func(record *kgo.Record) {
+		fetches := client.PollFetches(ctx)
+		fetches.EachRecord(func(record *kgo.Record) {
 			out.Encode([]any{"record", record.Partition, record.Offset})
 		})
-		client.CommitUncommittedOffsets(context.Background()) // fails while the group gathers its members
+		if fetches.NumRecords() == 0 {
+			continue
+		}
+		if client.CommitUncommittedOffsets(context.Background()) != nil {
+			continue // the group gathers its members
+		}
+		committed := [][]int64{}
+		for partition, position := range client.CommittedOffsets()[topic] {
+			committed = append(committed, []int64{int64(partition), position.Offset})
+		}
+		out.Encode([]any{"committed", committed})
 	}
 	client.Close()
+}
+
+func introduce(ctx context.Context, servers, topic, group string, count int) {
+	client, err := kgo.NewClient(
+		kgo.SeedBrokers(strings.Split(servers, ",")...),
+		kgo.ConsumerGroup(group),
+		kgo.ConsumeTopics(topic),
+	)
+	if err != nil {
+		fail(err)
+	}
+	defer client.Close()
+	out := json.NewEncoder(os.Stdout)
+	for taken := 0; taken < count; {
+		fetches := client.PollRecords(ctx, count-taken)
+		if err := fetches.Err(); err != nil {
+			fail(fmt.Errorf("after %d records: %w", taken, err))
+		}
+		fetches.EachRecord(func(record *kgo.Record) {
+			out.Encode([]any{record.Partition, record.Offset})
+			taken++
+		})
+	}
+	if err := client.CommitUncommittedOffsets(ctx); err != nil {
+		fail(err)
+	}
 }
 
 func main() {
@@ -202,6 +239,11 @@ func main() {
 	arguments := os.Args
 	if arguments[1] == "share" {
 		share(arguments[2], arguments[3], arguments[4], arguments[5])
+	} else if arguments[1] == "introduce" {
+		count, _ := strconv.Atoi(arguments[5])
+		introduce(ctx, arguments[2], arguments[3], arguments[4], count)
+	} else if arguments[1] == "groups" {
+		groups(ctx, arguments[2], arguments[3])
 	} else if arguments[1] == "steady" {
 		seconds, _ := strconv.ParseFloat(arguments[4], 64)
 		metadataMinAge := ""
