@@ -14,6 +14,8 @@ from tank_client.model import (
     Ends,
     Features,
     FoundTime,
+    GroupDescription,
+    GroupSummary,
     PartitionDescription,
     ProducerIdentity,
     ServerStatus,
@@ -23,9 +25,12 @@ from tank_client.model import (
 )
 from tank_client.routing.by_leader import end_of, find_times, wait_for_ends
 from tank_client.routing.calls import Calls
+from tank_client.routing.older_brokers import discovered_topics, ends_by_fetching
+from tank_client.routing.position_reset import moved_positions, new_positions
 from tank_client.routing.routes import Route
-from tank_client.wire import state_operations, topic_operations
-from tank_client.wire.data_operations import Want, fetch
+from tank_client.settings import AtTime, StartAt
+from tank_client.wire import group_operations, state_operations, topic_operations
+from tank_client.wire.group_operations import portions
 from tank_client.wire.operations import has, need
 from tank_protos import topic_settings
 
@@ -65,7 +70,7 @@ class Admin:
                 ),
                 replication_factor=factor,
             )
-            for name, (_, factor) in (await self._discovered(wanted)).items()
+            for name, (_, factor) in (await discovered_topics(self._calls, wanted)).items()
         ]
 
     async def partition_counts(self, names: Iterable[str] | None = None) -> dict[str, int]:
@@ -75,7 +80,10 @@ class Admin:
         if has(server, "describe_topics"):
             topics = (await self._calls.describe(wanted))[1]
             return {topic.name: len(topic.partitions) for topic in topics}
-        return {name: partitions for name, (partitions, _) in (await self._discovered(wanted)).items()}
+        return {
+            name: partitions
+            for name, (partitions, _) in (await discovered_topics(self._calls, wanted)).items()
+        }
 
     async def brokers(self) -> list[BrokerDescription]:
         """Returns the cluster's brokers. Raises FeatureMissing on the C++ broker, which has `topology`
@@ -167,7 +175,12 @@ class Admin:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + max_wait_ms / 1000
         while True:
-            ends = await self._all_ends(known)
+            partitions = group_operations.by_topic(known)
+            ends = {
+                (topic, partition): found
+                for topic, numbers in partitions
+                for partition, found in (await self.ends(topic, numbers)).items()
+            }
             news = any(mark is None or ends[route].high_water_mark > mark for route, mark in known.items())
             if news or loop.time() + _POLL_S > deadline:
                 return ends
@@ -179,7 +192,9 @@ class Admin:
         if server.version == 0:
             if partitions is None:
                 raise errors.FeatureMissing("listing partitions", 0, "name the partitions yourself")
-            return {partition: await self._ends_by_fetching(topic, partition) for partition in partitions}
+            return {
+                partition: await ends_by_fetching(self._calls, topic, partition) for partition in partitions
+            }
         wanted = None if partitions is None else list(partitions)
         answers = await self._calls.call(topic_operations.discover_partitions(topic))
         for partition in answers if wanted is None else wanted:
@@ -224,6 +239,67 @@ class Admin:
         """Returns the groups that have committed positions, sorted."""
         return await self._calls.call(state_operations.list_groups())
 
+    async def groups(self) -> list[GroupSummary]:
+        """Returns all consumer groups with their states, by name. Older brokers give only the names of those
+        that have committed positions."""
+        try:
+            return await self._calls.call(group_operations.group_summaries())
+        except errors.LevelTooLow:
+            return [GroupSummary(name) for name in await self.list_groups()]
+
+    async def describe_groups(self, names: Iterable[str]) -> list[GroupDescription]:
+        """Returns the named groups with their members, in that order. A group that isn't there has the state
+        DEAD."""
+        wanted = [names] if isinstance(names, str) else list(names)
+        found: list[GroupDescription] = []
+        for part in portions(wanted):
+            found += await self._calls.call(group_operations.describe_groups(part))
+        return found
+
+    async def delete_groups(self, names: Iterable[str]) -> None:
+        """Deletes groups with their positions. Tries all, then raises the first error: GroupNotEmpty while
+        the group has members, UnknownGroup."""
+        wanted = [names] if isinstance(names, str) else list(names)
+        results: list[errors.TankError | None] = []
+        for part in portions(wanted):
+            results += (await self._calls.call(group_operations.delete_groups(part))).values()
+        for error in results:
+            if error is not None:
+                raise error
+
+    async def delete_positions(self, group: str, partitions: Iterable[Route]) -> None:
+        """Deletes the group's positions in each (topic, partition). Raises GroupNotEmpty for topics that a
+        member reads, UnknownGroup."""
+        wanted = list(partitions)
+        if wanted:
+            await self._calls.call(group_operations.delete_positions(group, wanted))
+
+    async def reset_positions(
+        self,
+        group: str,
+        partitions: Iterable[Route],
+        *,
+        to: StartAt | AtTime | int | str | None = None,
+        by: int = 0,
+        validate_only: bool = False,
+    ) -> dict[Route, int]:
+        """Moves the group's positions in each (topic, partition): `to` 'first', 'end', a number or a time, or
+        without it `by` that many numbers from where they are. Returns the new positions, which are always
+        within what the partitions hold. `validate_only`: moves nothing.
+
+        Raises UnknownMember while the group has members: end them first. Raises NoPosition for a partition
+        without a position to move from.
+        """
+        wanted = sorted(set(partitions))
+        if to is not None:
+            numbers = await new_positions(self._calls, wanted, to)
+        else:
+            kept = await self.fetch_positions(group, sorted({topic for topic, _ in wanted}))
+            numbers = await moved_positions(self._calls, group, wanted, kept, by)
+        if numbers and not validate_only:
+            await self.commit_positions(group, numbers)
+        return numbers
+
     async def init_producer(self, name: str = "", generation: int = 0) -> ProducerIdentity:
         """Returns a new producer id. With a name: the same id for the same name and generation; a higher
         generation ends the older ones."""
@@ -267,29 +343,3 @@ class Admin:
     async def topology(self) -> Topology:
         """Returns the cluster's nodes from TANK's DiscoverTopology."""
         return await self._calls.call(state_operations.topology())
-
-    async def _discovered(self, wanted: list[str]) -> dict[str, tuple[int, int]]:
-        topics = await self._calls.call(topic_operations.discover_topics())
-        for name in wanted:
-            if name not in topics:
-                raise errors.UnknownTopic(name)
-        return {name: topics[name] for name in sorted(wanted or topics)}
-
-    async def _all_ends(self, known: Iterable[Route]) -> dict[Route, Ends]:
-        partitions: dict[str, list[int]] = {}
-        for topic, partition in known:
-            partitions.setdefault(topic, []).append(partition)
-        return {
-            (topic, partition): ends
-            for topic, numbers in partitions.items()
-            for partition, ends in (await self.ends(topic, numbers)).items()
-        }
-
-    async def _ends_by_fetching(self, topic: str, partition: int) -> Ends:
-        """A broker of the old document gives a partition's ends in the answer to any fetch of it."""
-        client_id = self._calls.settings.client_id
-        try:
-            chunk = await self._calls.call(fetch(Want(topic, partition, 0, 1), 0, client_id))
-        except errors.OutOfBounds as bounds:
-            return Ends(bounds.first_available, bounds.high_water_mark)
-        return Ends(chunk.base, chunk.high_water_mark)

@@ -8,6 +8,7 @@ from types import TracebackType
 
 from tank_client.admin import Admin
 from tank_client.consumer import Consumer
+from tank_client.consuming.reading_plan import Listener, OnPartitions, ReadingPlan, as_topics
 from tank_client.errors import InvalidArgument
 from tank_client.model import Address, Features, FetchedChunk, Stored, parse_servers
 from tank_client.producer import Producer
@@ -56,8 +57,9 @@ class Client:
             await self.abort("the client's block ended with an exception")
 
     async def close(self) -> None:
-        """Flushes and closes the client's producers, within their delivery timeouts, then closes consumers
-        and connections. Raises the first failure of a message whose delivery the program has not looked at.
+        """Flushes and closes the client's producers, within their delivery timeouts, then closes consumers,
+        which leave their groups and commit nothing, and connections. Raises the first failure of a message
+        whose delivery the program has not looked at.
         """
         try:
             senders = [child for child in self._children if isinstance(child, Sender)]
@@ -70,12 +72,13 @@ class Client:
 
     async def abort(self, why: str = "the client was aborted") -> None:
         """Closes everything at once. Messages that producers hold are dropped with a warning, which ends with
-        `why`."""
-        for child in list(self._children):
+        `why`. Consumers leave their groups and commit nothing."""
+        children = list(self._children)
+        for child in children:
             if isinstance(child, Sender):
                 child.give_up(why)
-            else:
-                child.abort()
+        consumers = [child for child in children if isinstance(child, Consumer)]
+        await asyncio.gather(*(consumer._leave() for consumer in consumers), return_exceptions=True)
         self._calls.leaders.end()
         await self._calls.pool.close()
 
@@ -111,23 +114,41 @@ class Client:
         group: str | None = None,
         stop_at_end: bool = False,
         settings: ConsumerSettings | None = None,
+        instance_id: str = "",
+        on_assigned: OnPartitions | None = None,
+        on_revoked: OnPartitions | None = None,
+        on_lost: OnPartitions | None = None,
     ) -> Consumer:
         """Returns a consumer of whole topics, or of {topic: partitions}.
 
-        `start`: where to begin. With a `group`, 'committed' begins at the group's positions (a partition
-        without one begins where `out_of_bounds` says), and `commit()` stores positions. `stop_at_end`: the
-        iteration ends at the high-water marks that the partitions had when it began.
+        `start`: where to begin; 'committed': at the positions of `group` (a partition without one begins
+        where `out_of_bounds` says). `stop_at_end`: the iteration ends at the high-water marks that the
+        partitions had when it began.
+
+        `group` with whole topics: the consumer is a member of the group, whose members share the partitions.
+        It begins at the group's positions, and at `start` where there is none. Partitions and topics that are
+        added come to a member by themselves. With `stop_at_end` it ends once it has read all that it was
+        given; the partitions have the ends of the moment when it got them.
+
+        `instance_id`: a name that no other member has. A member that ends and comes back under it within its
+        session gets the same partitions, and the others keep theirs. `on_assigned`, `on_revoked`, `on_lost`:
+        called between two reads with the partitions that come, are about to go, and are gone without a commit
+        (without `on_lost` that is `on_revoked`, too); called again when they raise. Coroutine functions are
+        awaited.
+
+        `group` with {topic: partitions}: the group is only a name for positions, which `commit()` stores
+        while it has no members.
         """
-        consumer = Consumer(
-            self._calls,
-            self.admin,
-            topics,
-            start=start,
-            group=group,
-            stop_at_end=stop_at_end,
-            settings=settings or ConsumerSettings(),
-            on_close=self._children.discard,
+        plan = ReadingPlan(
+            as_topics(topics),
+            start,
+            group,
+            stop_at_end,
+            settings or ConsumerSettings(),
+            instance_id,
+            Listener(on_assigned, on_revoked, on_lost),
         )
+        consumer = Consumer(self._calls, self.admin, plan, self._children.discard)
         self._children.add(consumer)
         return consumer
 

@@ -260,6 +260,92 @@ class UnknownGroup(TankError):
     """There is no such consumer group."""
 
 
+class NotAssigned(TankError):
+    """The group has not assigned the partition to this consumer, or has taken it back."""
+
+    def __init__(self, topic: str, partition: int) -> None:
+        super().__init__(
+            f"{topic}/{partition} is not assigned to this consumer: its group shares the partitions out; "
+            "`consumer.assignment` has those that this consumer reads"
+        )
+        self.topic = topic
+        self.partition = partition
+
+
+class PartitionsLost(TankError):
+    """The group gave this consumer's partitions to others, because it was not heard in time or another
+    program took its place. Nothing was committed; other members begin at the last committed positions. The
+    next read joins the group again.
+
+    `partitions`: (topic, partition) of those that were lost.
+    """
+
+    def __init__(self, group: str, partitions: "tuple[tuple[str, int], ...]") -> None:
+        names = ", ".join(f"{topic}/{partition}" for topic, partition in partitions[:8])
+        more = f" and {len(partitions) - 8} more" if len(partitions) > 8 else ""
+        super().__init__(
+            f"group {group!r} gave this consumer's partitions to others ({names or 'all'}{more}): nothing "
+            "was committed, and others read on from the last commit; read on to join again"
+        )
+        self.group = group
+        self.partitions = partitions
+
+
+class PollTooLate(TankError):
+    """The program did not read for `max_poll_interval_ms`, and so the consumer left its group: others got its
+    partitions, from the last committed positions on. The next read joins the group again.
+    """
+
+    retriable = True
+
+    def __init__(self, interval_ms: int) -> None:
+        super().__init__(
+            f"no read for {interval_ms} ms: this consumer has left its group, and others read its partitions "
+            "from the last commit on; read on to join again, read more often, or raise max_poll_interval_ms"
+        )
+        self.interval_ms = interval_ms
+
+
+class InstanceTaken(TankError):
+    """Another consumer of the group has the same `instance_id`, or one that ended without leaving had it, and
+    its session is not over.
+    """
+
+    retriable = True
+
+
+class InstanceFenced(TankError):
+    """Another consumer of the same `instance_id` took this one's place: this one must stop."""
+
+
+class UnknownMember(TankError):
+    """The group doesn't count the member that asks; or it has members, and takes no commits from outside."""
+
+
+class StaleMember(TankError):
+    """The member's epoch is not the group's any more."""
+
+
+class GroupNotEmpty(TankError):
+    """The group has members: end them first."""
+
+
+class GroupRefused(TankError):
+    """The group doesn't take this member: it is full, its members are of another kind, or the broker knows no
+    such assignor."""
+
+
+class GroupBusy(TankError):
+    """No broker coordinates the group at the moment, its coordinator still reads what is stored, or the group
+    gathers its members."""
+
+    retriable = True
+
+
+class LevelTooLow(TankError):
+    """The cluster's feature level doesn't allow the request yet: some processes have an older version."""
+
+
 class BufferFull(TankError):
     """The producer's memory stayed full for `max_block_ms`: the broker is slower than the program."""
 

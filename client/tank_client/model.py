@@ -356,3 +356,63 @@ class ProducerIdentity:
 
     producer_id: int
     epoch: int
+
+
+class ConsumerGroupState(Enum):
+    """What a consumer group does."""
+
+    DEAD = "dead"
+    """There is no such group."""
+    EMPTY = "empty"
+    """It has no members; it may have positions."""
+    PREPARING_REBALANCE = "preparing rebalance"
+    """It waits for its members to join again."""
+    COMPLETING_REBALANCE = "completing rebalance"
+    """It waits for the assignments from one of its members."""
+    STABLE = "stable"
+    """All members have the partitions that they are to have."""
+    ASSIGNING = "assigning"
+    """Its coordinator is about to assign partitions."""
+    RECONCILING = "reconciling"
+    """Some members still have to give partitions up, or to take theirs."""
+    UNKNOWN = "unknown"
+    """A state that only newer brokers know; or the broker gives none."""
+
+
+@dataclass(slots=True, frozen=True)
+class GroupSummary:
+    """A consumer group in a list. `protocol_type`: what its members have in common, for example consumer or
+    connect; empty when it has had no members. `members`: None when the broker doesn't give their number."""
+
+    name: str
+    protocol_type: str = ""
+    state: ConsumerGroupState = ConsumerGroupState.UNKNOWN
+    members: int | None = None
+
+
+@dataclass(slots=True, frozen=True)
+class GroupMember:
+    """A member of a consumer group. `instance_id`: the name of a static member, or empty. `epoch`: its epoch,
+    or the group's generation. `subscribed`, `assignment`: the topics that it reads, and the partitions that
+    it has; empty when the broker could not read what it said."""
+
+    member_id: str
+    instance_id: str
+    client_name: str
+    host: str
+    epoch: int
+    subscribed: tuple[str, ...]
+    assignment: tuple[tuple[str, int], ...]
+
+
+@dataclass(slots=True, frozen=True)
+class GroupDescription:
+    """A consumer group with its members. `protocol`: the way in which partitions are assigned. `epoch`: the
+    group's epoch, or the generation of members that assign partitions themselves; -1: none."""
+
+    name: str
+    state: ConsumerGroupState
+    protocol_type: str
+    protocol: str
+    epoch: int
+    members: tuple[GroupMember, ...]

@@ -199,6 +199,20 @@ class ConsumerSettings:
     """Where to continue when a number has expired or is beyond the end; the text 'earliest' works, too."""
     damaged: DamagedPolicy = DamagedPolicy.ERROR
     """How to handle a bundle that cannot be read; the text 'skip' works, too."""
+    max_poll_interval_ms: int = 300_000
+    """As a member of a group: after so long without a read, the consumer leaves the group, so that others get
+    its partitions."""
+    rebalance_timeout_ms: int = 300_000
+    """As a member of a group: how long the consumer may take to give partitions up. They are given up at a
+    read, so this is to be no less than `max_poll_interval_ms`."""
+    session_timeout_ms: int = 45_000
+    """As a member of a group: after so long without an answer to a heartbeat, the consumer counts its
+    partitions as lost. Brokers decide by their own setting when a silent member is out of its group; this is
+    its default."""
+    assignor: str = ""
+    """As a member of a group: how the group assigns partitions, `uniform` or `range`; empty: the broker
+    chooses.
+    """
 
     def __post_init__(self) -> None:
         try:
@@ -212,6 +226,7 @@ class ConsumerSettings:
         except ValueError:
             raise InvalidArgument(f"damaged={self.damaged!r}: use 'error' or 'skip'") from None
         _check_least(self, 1, "fetch_bytes", "prefetch_bytes", "max_requests", "give_up_after_ms")
+        _check_least(self, 1, "max_poll_interval_ms", "rebalance_timeout_ms", "session_timeout_ms")
         _check_least(self, 0, "max_wait_ms", "min_bytes")
 
 

@@ -59,6 +59,12 @@ class FetchState:
     """Whether everything up to `stop_after` was fetched."""
     committed: int = -1
     """The position that was committed last; -1: none."""
+    high_water_mark: int | None = None
+    """The greatest committed number of the partition, as of the last fetch; None: no fetch was answered."""
+    first_available: int = 1
+    """The least number that the partition has, as far as fetches told it."""
+    is_taken_back: bool = False
+    """Whether the group took the partition back: nothing more of it is handed out."""
     failures: int = 0
     failing_since_ms: float = 0.0
     heard_ms: float = 0.0
@@ -78,10 +84,28 @@ class FetchState:
         self.behind, self.done, self.failures, self.retry_at_ms = True, False, 0, 0.0
         self._look_for_end()
 
+    def take_back(self) -> None:
+        """Hands out nothing more: the group took the partition back."""
+        self.is_taken_back = True
+        self.damages[:] = [each for each in self.damages if (each.topic, each.partition) != self.route]
+        self.generation += 1
+        self.round = None
+
     @property
     def route(self) -> tuple[str, int]:
         """Topic and partition."""
         return self.topic, self.partition
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether its position is another one than was committed last."""
+        return self.position != 0 and self.position != self.committed
+
+    @property
+    def lag(self) -> int | None:
+        """Committed messages that were not handed out, as of the last fetch; None: no fetch was answered."""
+        mark = self.high_water_mark
+        return None if mark is None else max(0, mark + 1 - max(self.position, self.first_available))
 
     def meet_damage(self, error: errors.CorruptBundle) -> bool:
         """Handles a bundle that cannot be read in a batch that was handed out. Returns whether to go on
@@ -100,6 +124,9 @@ class FetchState:
         CorruptBundle.
         """
         self.failures = 0
+        self.high_water_mark = chunk.high_water_mark
+        if chunk.first_available is not None:
+            self.first_available = chunk.first_available
         if not chunk.chunk:
             self._take_nothing(chunk)
             return None
@@ -151,6 +178,7 @@ class FetchState:
         """
         if policy is OutOfBoundsPolicy.ERROR:
             raise bounds
+        self.high_water_mark, self.first_available = bounds.high_water_mark, bounds.first_available
         earliest = policy is OutOfBoundsPolicy.EARLIEST
         number = bounds.first_available if earliest else bounds.high_water_mark + 1
         if self.position == self.fetch_from:

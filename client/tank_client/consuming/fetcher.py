@@ -46,6 +46,10 @@ class Fetcher:
         self._timer: asyncio.TimerHandle | None = None
         self._doubts: asyncio.TimerHandle | None = None
         self._unlisten = calls.leaders.listen(self._on_leaders)
+        self.is_interrupted = False
+        """Whether the next wait for a batch ends at once."""
+        self.is_open_ended = False
+        """Whether no partition at all is no end, because some may be added."""
         self._closed = False
 
     def add(self, states: Iterable[FetchState]) -> None:
@@ -64,8 +68,11 @@ class Fetcher:
 
     async def next(self, deadline: float) -> tuple[FetchState, MessageBatch] | None:
         """The next batch and its partition. None: nothing came before `deadline` (of the loop), or all is
-        read."""
+        read, or `interrupt` was called."""
         while True:
+            if self.is_interrupted:
+                self.is_interrupted = False
+                return None
             while self._ready:
                 state, generation, batch = self._ready.popleft()
                 self._buffered -= batch.size_bytes
@@ -78,7 +85,7 @@ class Fetcher:
                 raise error
             if self._closed:
                 raise errors.Closed("the consumer is closed: make a new one")
-            if self.finished:
+            if self.finished and (self._states or not self.is_open_ended):
                 return None
             self._news.clear()
             try:
@@ -86,6 +93,17 @@ class Fetcher:
                     await self._news.wait()
             except TimeoutError:
                 return None
+
+    def interrupt(self) -> None:
+        """Ends the present or the next wait for a batch."""
+        self.is_interrupted = True
+        self._news.set()
+
+    def remove(self, state: FetchState) -> None:
+        """Fetches the partition no longer, and drops what was fetched of it."""
+        self._states = [each for each in self._states if each is not state]
+        state.round = None
+        self.drop(state)
 
     def drop(self, state: FetchState) -> None:
         """Drops the fetched batches of a partition."""

@@ -12,6 +12,8 @@ from tank_client.model import (
     Ends,
     Features,
     FoundTime,
+    GroupDescription,
+    GroupSummary,
     ProducerIdentity,
     ServerStatus,
     SettingValue,
@@ -19,6 +21,7 @@ from tank_client.model import (
     Topology,
 )
 from tank_client.routing.routes import Route
+from tank_client.settings import AtTime, StartAt
 from tank_client.sync.loop_thread import LoopThread
 
 
@@ -101,6 +104,36 @@ class Admin:
     def list_groups(self) -> list[str]:
         """Returns the groups that have committed positions."""
         return self._thread.run(self._admin.list_groups())
+
+    def groups(self) -> list[GroupSummary]:
+        """Returns all consumer groups with their states."""
+        return self._thread.run(self._admin.groups())
+
+    def describe_groups(self, names: Iterable[str]) -> list[GroupDescription]:
+        """Returns the named groups with their members."""
+        return self._thread.run(self._admin.describe_groups(names))
+
+    def delete_groups(self, names: Iterable[str]) -> None:
+        """Deletes groups with their positions; see `tank_client.Admin.delete_groups`."""
+        self._thread.run(self._admin.delete_groups(names))
+
+    def delete_positions(self, group: str, partitions: Iterable[Route]) -> None:
+        """Deletes the group's positions in each (topic, partition)."""
+        self._thread.run(self._admin.delete_positions(group, partitions))
+
+    def reset_positions(
+        self,
+        group: str,
+        partitions: Iterable[Route],
+        *,
+        to: StartAt | AtTime | int | str | None = None,
+        by: int = 0,
+        validate_only: bool = False,
+    ) -> dict[Route, int]:
+        """Moves the group's positions; see `tank_client.Admin.reset_positions`."""
+        return self._thread.run(
+            self._admin.reset_positions(group, partitions, to=to, by=by, validate_only=validate_only)
+        )
 
     def init_producer(self, name: str = "", generation: int = 0) -> ProducerIdentity:
         """Returns a producer id."""

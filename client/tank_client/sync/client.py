@@ -2,6 +2,7 @@
 
 import atexit
 import random
+import time
 import weakref
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
@@ -10,7 +11,10 @@ from typing import Any, Final
 from tank_client import client as asynchronous
 from tank_client import errors
 from tank_client.consumer import Consumer as AsyncConsumer
+from tank_client.consumer import Part
 from tank_client.consuming.batch import MessageBatch
+from tank_client.consuming.held_partitions import PartitionChange
+from tank_client.consuming.reading_plan import OnPartitions
 from tank_client.model import Address, ConsumedMessage, Features, FetchedChunk, Stored
 from tank_client.producing.unstored import log
 from tank_client.routing.routes import Route
@@ -111,13 +115,25 @@ class Client:
         group: str | None = None,
         stop_at_end: bool = False,
         settings: ConsumerSettings | None = None,
+        instance_id: str = "",
+        on_assigned: OnPartitions | None = None,
+        on_revoked: OnPartitions | None = None,
+        on_lost: OnPartitions | None = None,
     ) -> "Consumer":
-        """Returns a consumer of whole topics, or of {topic: partitions}; see
-        `tank_client.Client.consumer`."""
+        """Returns a consumer of whole topics, or of {topic: partitions}; see `tank_client.Client.consumer`.
+        The callbacks are called in the thread that reads."""
 
         async def make() -> AsyncConsumer:
             return self._client.consumer(
-                topics, start=start, group=group, stop_at_end=stop_at_end, settings=settings
+                topics,
+                start=start,
+                group=group,
+                stop_at_end=stop_at_end,
+                settings=settings,
+                instance_id=instance_id,
+                on_assigned=on_assigned,
+                on_revoked=on_revoked,
+                on_lost=on_lost,
             )
 
         return Consumer(self, self._thread.run(make()), self._thread)
@@ -190,10 +206,14 @@ class Consumer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        if kind is None:
+            self.close()
+        elif self._thread.alive:
+            self._thread.run(self._consumer._leave())
 
     def start(self) -> None:
-        """Finds the partitions and their starting numbers; otherwise the first read does so."""
+        """Finds the partitions and their starting numbers, or joins the group; otherwise the first read does
+        so."""
         self._thread.run(self._consumer.start())
 
     def __iter__(self) -> "Consumer":
@@ -211,7 +231,7 @@ class Consumer:
         return self._take(max_wait_ms)
 
     def _take(self, max_wait_ms: int | None) -> MessageBatch | None:
-        part = self._thread.run(self._consumer._next_part(max_wait_ms))
+        part = self._next(max_wait_ms)
         if part is None:
             return None
         # Here, in the caller's thread: when the caller was interrupted (Ctrl-C), the batch must not count as
@@ -219,10 +239,27 @@ class Consumer:
         self._consumer._handed_out(part)
         return part[1]
 
+    def _next(self, max_wait_ms: int | None) -> Part | None:
+        """The next part, after the program has heard of all changes."""
+        begun = time.monotonic()
+        while True:
+            spent_ms = int((time.monotonic() - begun) * 1000)
+            left_ms = None if max_wait_ms is None else max(max_wait_ms - spent_ms, 0)
+            found = self._thread.run(self._consumer._next_part(left_ms))
+            if not isinstance(found, PartitionChange):
+                return found
+            self._tell(found)
+
+    def _tell(self, change: PartitionChange) -> None:
+        callback = self._consumer.listener.of(change.kind)
+        if callback is not None:
+            callback(list(change.partitions))  # in the caller's thread, where it may use the client
+        self._thread.run(self._consumer._carry_out(change))
+
     def messages(self) -> Iterator[ConsumedMessage]:
         """Yields single messages; see `tank_client.Consumer.messages`."""
         while True:
-            found = self._thread.run(self._consumer._next_part(None))
+            found = self._next(None)
             if found is None:
                 return
             yield from self._consumer._hand_out(found)
@@ -234,8 +271,14 @@ class Consumer:
 
     @property
     def assignment(self) -> list[Route]:
-        """The partitions that are read, once the consumer has started."""
+        """The partitions that are read, once the consumer has started; as a member of a group, those that it
+        has now."""
         return self._consumer.assignment
+
+    def lag(self) -> dict[Route, int | None]:
+        """Returns how many messages each partition has that were not handed out yet; see
+        `tank_client.Consumer.lag`."""
+        return self._consumer.lag()
 
     def position(self, topic: str, partition: int) -> int:
         """Returns the next number that will be handed out; 0: the first available."""
@@ -256,6 +299,11 @@ class Consumer:
         self._thread.run(self._consumer.commit())
 
     def close(self) -> None:
-        """Ends the fetches. Commits nothing."""
-        if self._thread.alive:
-            self._thread.run(self._consumer.close())
+        """Ends the fetches. A member of a group commits and leaves; see `tank_client.Consumer.close`."""
+        if not self._thread.alive:
+            return
+        try:
+            while (change := self._thread.run(self._consumer._give_up())) is not None:
+                self._tell(change)
+        finally:
+            self._thread.run(self._consumer._leave())

@@ -153,6 +153,8 @@ class _Unanswered:
     operation: str
     late_ms: float
     about: Collection[Route | None]
+    version: int
+    """Of the request and its answer."""
 
 
 class ClientConnection:
@@ -228,7 +230,9 @@ class ClientConnection:
         request.request_id = request_id
         # Encoded before it is noted: a value that does not fit leaves nothing behind.
         self._output += frame(request.ID, request.encode())
-        self._waiting[request_id] = _Unanswered(answer, deadline_ms, operation, inf, NO_PARTITION)
+        self._waiting[request_id] = _Unanswered(
+            answer, deadline_ms, operation, inf, NO_PARTITION, getattr(request, "version", 0)
+        )
         return request_id
 
     def data_to_send(self) -> list[Buffer]:
@@ -312,7 +316,7 @@ class ClientConnection:
             raise ProtocolViolation(
                 f"an answer {message_id:#04x} to a request {request_id} that was not asked"
             )
-        message = waiting.answer.decode(payload)
+        message = waiting.answer.decode(payload, waiting.version)
         # Removed only now: a call whose answer cannot be read fails with the others, when the connection
         # ends.
         del self._waiting[request_id]

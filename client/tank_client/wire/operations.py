@@ -150,6 +150,41 @@ _ERRORS: dict[int, tuple[type[errors.TankError], str]] = {
         "{place}: the replication factor is wrong: at most as many as there are brokers",
     ),
     ErrorCode.UNKNOWN_GROUP: (errors.UnknownGroup, "there is no such group"),
+    ErrorCode.UNKNOWN_MEMBER: (
+        errors.UnknownMember,
+        "the group doesn't count this member, or takes no commits from outside while it has members",
+    ),
+    ErrorCode.FENCED_MEMBER_EPOCH: (errors.UnknownMember, "the group went on without this member"),
+    ErrorCode.STALE_MEMBER_EPOCH: (errors.StaleMember, "the member has another epoch by now"),
+    ErrorCode.UNRELEASED_INSTANCE: (
+        errors.InstanceTaken,
+        "another member has this instance id: end that one first, or wait until its session is over",
+    ),
+    ErrorCode.FENCED_INSTANCE: (
+        errors.InstanceFenced,
+        "another member of the same instance id took this one's place: give each program its own instance_id",
+    ),
+    ErrorCode.GROUP_NOT_EMPTY: (errors.GroupNotEmpty, "the group has members: end them first"),
+    ErrorCode.SUBSCRIBED: (
+        errors.GroupNotEmpty,
+        "{place}: a member of the group reads the topic: end it first",
+    ),
+    ErrorCode.GROUP_FULL: (errors.GroupRefused, "the group has as many members as it may"),
+    ErrorCode.OTHER_GROUP_TYPE: (
+        errors.GroupRefused,
+        "the group has members of another kind: use another group, or end them first",
+    ),
+    ErrorCode.UNSUPPORTED_ASSIGNOR: (
+        errors.GroupRefused,
+        "the broker knows no such way of assigning partitions: leave `assignor` out",
+    ),
+    ErrorCode.REBALANCING: (errors.GroupBusy, "the group gathers its members"),
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: (errors.GroupBusy, "no broker coordinates the group now"),
+    ErrorCode.COORDINATOR_LOADING: (errors.GroupBusy, "the group's coordinator reads what is stored"),
+    ErrorCode.LEVEL_TOO_LOW: (
+        errors.LevelTooLow,
+        "the cluster's feature level doesn't allow this yet: upgrade all brokers and controllers",
+    ),
     ErrorCode.TIMED_OUT: (errors.Overloaded, "{place}: the broker did not finish the request in time"),
     ErrorCode.OVERLOADED: (errors.Overloaded, "{place}: the broker has too much to do"),
     ErrorCode.TOO_MANY_PRODUCERS: (

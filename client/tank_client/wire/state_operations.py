@@ -1,6 +1,7 @@
 """Positions, producer ids and the broker's own state as operations; pure."""
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from tank_client import errors
 from tank_client.model import (
@@ -68,14 +69,23 @@ _TROUBLES: dict[int, Trouble] = {
 }
 
 
-def commit_positions(group: str, positions: Mapping[Route, CommittedPosition]) -> ClientOperation[None]:
-    """Stores the next number to read of each topic and partition."""
+NO_MEMBER: Final = ("", -1)
+
+
+def commit_positions(
+    group: str, positions: Mapping[Route, CommittedPosition], member: tuple[str, int] = NO_MEMBER
+) -> ClientOperation[None]:
+    """Stores the next number to read of each topic and partition. `member`: the id and the epoch of the
+    member that commits."""
     routes = list(positions)
 
     def build(server: Features) -> CommitPositionsRequest:
         need(server, "commit_positions", "committed positions", "keep positions yourself")
         return CommitPositionsRequest(
+            version=int(member != NO_MEMBER),
             group=group,
+            member_id=member[0],
+            member_epoch=member[1],
             positions=[
                 PositionToCommit(topic=t, partition=p, sequence_number=kept.number, metadata=kept.metadata)
                 for (t, p), kept in positions.items()

@@ -19,6 +19,8 @@ from typing import Any
 from tank_protos.error_codes import ConsumeFlag, ErrorCode
 from tank_protos.generated import tank
 from tank_protos.wire.framing import FrameReader, frame
+from tests.support.clients.scripted_sharing import FEATURES as SHARING
+from tests.support.clients.scripted_sharing import ScriptedSharing
 from tests.support.controllers.scripted_metadata import Metadata
 from tests.support.storage.scripted_log import Log
 
@@ -79,6 +81,8 @@ class ScriptedBroker:
         """(topic, partition) -> the port of the broker that leads it; 0: it has no address that fits."""
         self.metadata = Metadata()
         self.positions: dict[str, dict[tuple[str, int], tuple[int, str]]] = {}
+        self.sharing: ScriptedSharing | None = None
+        """Its groups whose partitions it assigns; None: it is of a version that does not."""
         self.next_producer = 100
         self.port = 0
         self._server: asyncio.Server | None = None
@@ -182,7 +186,8 @@ class ScriptedBroker:
             writer.transport.abort()
         elif after is not Fate.HOLD and not writer.transport.is_closing():
             answer.request_id = request.request_id
-            writer.writelines(frame(answer.ID, answer.encode()))
+            version = getattr(request, "version", 0)
+            writer.writelines(frame(answer.ID, answer.encode(version)))
 
     def _handlers(self) -> dict[int, tuple[Any, Any]]:
         handlers: dict[int, tuple[Any, Any]] = {
@@ -199,16 +204,20 @@ class ScriptedBroker:
         }
         if self.kind is Kind.CPP:
             return handlers
-        return handlers | {
-            64: (tank.FeaturesRequest, self._features),
-            65: (tank.InitProducerRequest, self._init_producer),
-            66: (tank.IdempotentProduceRequest, self._idempotent_produce),
-            67: (tank.FindByTimeRequest, self._find_by_time),
-            68: (tank.DescribeTopicsRequest, self._describe_topics),
-            72: (tank.CommitPositionsRequest, self._commit),
-            73: (tank.FetchPositionsRequest, self._positions),
-            75: (tank.AwaitEndsRequest, self._await_ends),
-        }
+        return (
+            handlers
+            | {
+                64: (tank.FeaturesRequest, self._features),
+                65: (tank.InitProducerRequest, self._init_producer),
+                66: (tank.IdempotentProduceRequest, self._idempotent_produce),
+                67: (tank.FindByTimeRequest, self._find_by_time),
+                68: (tank.DescribeTopicsRequest, self._describe_topics),
+                72: (tank.CommitPositionsRequest, self._commit),
+                73: (tank.FetchPositionsRequest, self._positions),
+                75: (tank.AwaitEndsRequest, self._await_ends),
+            }
+            | (self.sharing.handlers() if self.sharing is not None else {})
+        )
 
     def _log(self, topic: str, partition: int) -> Log | None:
         logs = self.topics.get(topic)
@@ -342,7 +351,8 @@ class ScriptedBroker:
         return tank.DiscoverTopicsResponse(topic_count=len(topics), topics=topics)
 
     def _features(self, request: Any, error: int) -> Any:
-        features = [tank.Feature(name, 0, 0) for name in OUR_FEATURES]
+        newest = dict.fromkeys(OUR_FEATURES, 0) | (SHARING if self.sharing is not None else {})
+        features = [tank.Feature(name, 0, version) for name, version in newest.items()]
         broker_id = self.metadata.broker_id
         return tank.FeaturesResponse(cluster_id="scripted", broker_id=broker_id, features=features)
 

@@ -1,0 +1,105 @@
+"""The partitions that a member of a group holds: what was assigned, and what the program has of it; pure.
+
+The coordinator gives a partition to no other member before a heartbeat of its holder no longer names it. So a
+member holds
+
+* what was assigned last, from the moment of the answer on, also before the program has heard of it;
+* what the program has and the group took back, until the program was told and the positions are committed.
+
+What was taken back stays taken back until then, even if the group gives it again meanwhile.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from tank_client.routing.routes import Route
+
+NONE: frozenset[Route] = frozenset()
+
+
+class ChangeKind(Enum):
+    """What happens to partitions of a member."""
+
+    LOST = auto()
+    """The group gave them to others: their positions can no longer be committed."""
+    REVOKED = auto()
+    """The group takes them back, once their positions are committed."""
+    ASSIGNED = auto()
+    """The group gave them to this member."""
+
+
+@dataclass(slots=True, frozen=True)
+class PartitionChange:
+    """What the program hears between two reads; the partitions are sorted."""
+
+    kind: ChangeKind
+    partitions: tuple[Route, ...]
+
+
+class HeldPartitions:
+    """Invariant: `revoking` is a part of `begun`, and nothing of `lost` is held."""
+
+    __slots__ = ("_begun", "_lost", "_revoking", "_target")
+
+    def __init__(self) -> None:
+        self._target = self._begun = self._revoking = self._lost = NONE
+
+    @property
+    def held(self) -> frozenset[Route]:
+        """What heartbeats name."""
+        return self._target | self._begun
+
+    @property
+    def readable(self) -> frozenset[Route]:
+        """What may be handed out."""
+        return self._begun - self._revoking
+
+    @property
+    def revoking(self) -> frozenset[Route]:
+        """What the group took back, and the program has."""
+        return self._revoking
+
+    @property
+    def lost(self) -> frozenset[Route]:
+        """What the group gave to others, and the program has not heard of."""
+        return self._lost
+
+    def assign(self, target: Collection[Route]) -> None:
+        """The group assigns these partitions, and no others."""
+        self._target = frozenset(target)
+        self._revoking |= self._begun - self._target
+
+    def lose(self) -> None:
+        """The group no longer counts the member: all is lost."""
+        self._lost |= self._begun
+        self._target = self._begun = self._revoking = NONE
+
+    def change(self) -> PartitionChange | None:
+        """The next change that the program has to hear of; None: none."""
+        for kind, partitions in (
+            (ChangeKind.LOST, self._lost),
+            (ChangeKind.REVOKED, self._revoking),
+            (ChangeKind.ASSIGNED, self._target - self._begun),
+        ):
+            if partitions:
+                return PartitionChange(kind, tuple(sorted(partitions)))
+        return None
+
+    def begin(self, partitions: Collection[Route]) -> tuple[Route, ...]:
+        """The program gets these partitions. Returns those that the group has not taken back meanwhile."""
+        begun = (self._target - self._begun).intersection(partitions)
+        self._begun |= begun
+        return tuple(sorted(begun))
+
+    def release(self, partitions: Collection[Route]) -> bool:
+        """The program has given these up, and their positions are committed. Returns whether the group waits
+        for some of them."""
+        gone = self._revoking.intersection(partitions)
+        self._begun -= gone
+        self._revoking -= gone
+        return bool(gone)
+
+    def heard_of_loss(self, partitions: Collection[Route]) -> None:
+        """The program knows that these are lost."""
+        self._lost = self._lost.difference(partitions)
