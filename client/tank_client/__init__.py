@@ -18,6 +18,7 @@ from tank_client.client import Client
 from tank_client.consumer import Consumer
 from tank_client.consuming.batch import MessageBatch
 from tank_client.consuming.chunk_readers import BatchColumns
+from tank_client.consuming.reading_plan import OnPartitions
 from tank_client.errors import (
     BufferFull,
     BundleRefused,
@@ -174,6 +175,7 @@ __all__ = [
     "NotAcknowledgedInTime",
     "NotAssigned",
     "NotEnoughReplicas",
+    "OnPartitions",
     "OtherLeader",
     "OutOfBounds",
     "OutOfBoundsPolicy",

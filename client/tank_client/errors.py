@@ -280,7 +280,7 @@ class PartitionsLost(TankError):
     `partitions`: (topic, partition) of those that were lost.
     """
 
-    def __init__(self, group: str, partitions: "tuple[tuple[str, int], ...]") -> None:
+    def __init__(self, group: str, partitions: tuple[tuple[str, int], ...]) -> None:
         names = ", ".join(f"{topic}/{partition}" for topic, partition in partitions[:8])
         more = f" and {len(partitions) - 8} more" if len(partitions) > 8 else ""
         super().__init__(

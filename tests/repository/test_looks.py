@@ -19,6 +19,7 @@ FILES: Final = {
 }
 CLASSES: Final = {
     "tank_client.Consumer": "the face of reading: what users find in one place, each method a few lines",
+    "tank_client.Fetcher": "the fetches of one consumer: what is under way, what came, what memory is left",
     "tank_client.LeaderFinder": "which broker leads, and all that is under way to find it out",
     "tank_client.MessageBatch": "columns of messages: one argument a column",
     "tank_client.Sender": "one producer's batches under way: their order, their repeats, their end",
