@@ -8,7 +8,7 @@ from types import TracebackType
 
 from tank_client.admin import Admin
 from tank_client.consumer import Consumer
-from tank_client.consuming.reading_plan import Listener, OnPartitions, ReadingPlan, as_topics
+from tank_client.consuming.reading_plan import OnPartitions, PartitionListener, ReadingPlan, as_topics
 from tank_client.errors import InvalidArgument
 from tank_client.model import Address, Features, FetchedChunk, Stored, parse_servers
 from tank_client.producer import Producer
@@ -146,7 +146,7 @@ class Client:
             stop_at_end,
             settings or ConsumerSettings(),
             instance_id,
-            Listener(on_assigned, on_revoked, on_lost),
+            PartitionListener(on_assigned, on_revoked, on_lost),
         )
         consumer = Consumer(self._calls, self.admin, plan, self._children.discard)
         self._children.add(consumer)

@@ -5,9 +5,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import pytest
 
@@ -23,6 +24,19 @@ pytestmark = pytest.mark.integration
 PARTITIONS = 6
 ALL = list(range(PARTITIONS))
 QUICK = ("--group-consumer-session-ms", "3000", "--group-consumer-heartbeat-ms", "200")
+
+
+class Reader(Protocol):
+    """Any member, by what it has read: partition and number of each message, as they came."""
+
+    read: list[tuple[int, int]]
+
+
+@dataclass
+class Read:
+    """The reader that another library's member is."""
+
+    read: list[tuple[int, int]]
 
 
 class Worker:
@@ -106,10 +120,10 @@ class Scene:
 
         until(is_so, "the partitions are not shared", 90)
 
-    def reads(self, *workers: Worker) -> None:
+    def reads(self, *readers: Reader) -> None:
         """Waits until these have read everything among them."""
         until(
-            lambda: {place for each in workers for place in each.read} >= set(self.stored),
+            lambda: {place for each in readers for place in each.read} >= set(self.stored),
             "messages are missing",
             90,
         )
@@ -239,11 +253,4 @@ def test_two_libraries_share_one_group(tmp_path: Path) -> None:
         theirs.close()
         here.shared(ours)
         here.write(1)
-        here.reads(ours, _Read(found))  # type: ignore[arg-type]
-
-
-class _Read:
-    """What another library's member has read."""
-
-    def __init__(self, read: list[tuple[int, int]]) -> None:
-        self.read = read
+        here.reads(ours, Read(found))

@@ -18,7 +18,7 @@ from tank_client.routing.routes import Route
 NONE: frozenset[Route] = frozenset()
 
 
-class ChangeKind(Enum):
+class PartitionEvent(Enum):
     """What happens to partitions of a member."""
 
     LOST = auto()
@@ -33,7 +33,7 @@ class ChangeKind(Enum):
 class PartitionChange:
     """What the program hears between two reads; the partitions are sorted."""
 
-    kind: ChangeKind
+    kind: PartitionEvent
     partitions: tuple[Route, ...]
 
 
@@ -78,9 +78,9 @@ class HeldPartitions:
     def change(self) -> PartitionChange | None:
         """The next change that the program has to hear of; None: none."""
         for kind, partitions in (
-            (ChangeKind.LOST, self._lost),
-            (ChangeKind.REVOKED, self._revoking),
-            (ChangeKind.ASSIGNED, self._target - self._begun),
+            (PartitionEvent.LOST, self._lost),
+            (PartitionEvent.REVOKED, self._revoking),
+            (PartitionEvent.ASSIGNED, self._target - self._begun),
         ):
             if partitions:
                 return PartitionChange(kind, tuple(sorted(partitions)))

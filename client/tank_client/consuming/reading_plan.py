@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from tank_client import errors
-from tank_client.consuming.held_partitions import ChangeKind
+from tank_client.consuming.held_partitions import PartitionEvent
 from tank_client.routing.routes import Route, check_topic
 from tank_client.settings import ConsumerSettings, Start
 
@@ -16,18 +16,18 @@ MOST_NAME_BYTES: Final = 255
 
 
 @dataclass(slots=True, frozen=True)
-class Listener:
+class PartitionListener:
     """What a program wants to hear of its partitions in a group."""
 
     on_assigned: OnPartitions | None = None
     on_revoked: OnPartitions | None = None
     on_lost: OnPartitions | None = None
 
-    def of(self, kind: ChangeKind) -> OnPartitions | None:
+    def of(self, kind: PartitionEvent) -> OnPartitions | None:
         """The callback for that kind of change; without `on_lost`, `on_revoked` hears of losses, too."""
-        if kind is ChangeKind.ASSIGNED:
+        if kind is PartitionEvent.ASSIGNED:
             return self.on_assigned
-        if kind is ChangeKind.LOST and self.on_lost is not None:
+        if kind is PartitionEvent.LOST and self.on_lost is not None:
             return self.on_lost
         return self.on_revoked
 
@@ -42,7 +42,7 @@ class ReadingPlan:
     stop_at_end: bool
     settings: ConsumerSettings
     instance_id: str = ""
-    listener: Listener = field(default_factory=Listener)
+    listener: PartitionListener = field(default_factory=PartitionListener)
 
     def __post_init__(self) -> None:
         for topic in self.topics:
@@ -50,7 +50,7 @@ class ReadingPlan:
         for what, name in (("group", self.group), ("instance_id", self.instance_id)):
             if name is not None and len(name.encode()) > MOST_NAME_BYTES:
                 raise errors.InvalidArgument(f"{what}={name!r}: it has at most {MOST_NAME_BYTES} bytes")
-        if not self.is_member and (self.instance_id or self.listener != Listener()):
+        if not self.is_member and (self.instance_id or self.listener != PartitionListener()):
             raise errors.InvalidArgument(
                 "instance_id, on_assigned, on_revoked and on_lost are for members of a group, which get "
                 "their partitions from it: client.consumer('topic', group='name')"

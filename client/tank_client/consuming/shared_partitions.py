@@ -8,7 +8,7 @@ from typing import Final
 from tank_client import errors
 from tank_client.consuming.fetch_state import FetchState
 from tank_client.consuming.fetcher import Fetcher
-from tank_client.consuming.held_partitions import ChangeKind, PartitionChange
+from tank_client.consuming.held_partitions import PartitionChange, PartitionEvent
 from tank_client.consuming.member_loop import MemberLoop
 from tank_client.consuming.membership import Membership, MemberState, MemberTimes
 from tank_client.consuming.reading_plan import ReadingPlan
@@ -106,20 +106,20 @@ class SharedPartitions:
             if change is None:
                 self._raise_error()
                 return None
-            if change.kind is ChangeKind.REVOKED and self._heard.issuperset(change.partitions):
+            if change.kind is PartitionEvent.REVOKED and self._heard.issuperset(change.partitions):
                 await self.carry_out(change)
-            elif change.kind is ChangeKind.ASSIGNED and self._telling is None:
+            elif change.kind is PartitionEvent.ASSIGNED and self._telling is None:
                 await self._prepare(change.partitions)
             else:
                 return change
 
     async def carry_out(self, change: PartitionChange) -> None:
         """The program has heard of the change."""
-        if change.kind is ChangeKind.ASSIGNED:
+        if change.kind is PartitionEvent.ASSIGNED:
             self._telling = None
             readable = self._membership.partitions.readable.intersection(change.partitions)
             self._fetcher.add(self._states[route] for route in change.partitions if route in readable)
-        elif change.kind is ChangeKind.LOST:
+        elif change.kind is PartitionEvent.LOST:
             logger.warning(
                 "group %r gave %d partitions of this consumer to others: what was read since the last commit "
                 "is read again",
@@ -187,7 +187,7 @@ class SharedPartitions:
                 state.committed = starts[route]
         if begun:
             self._has_had_some = True
-            self._telling = PartitionChange(ChangeKind.ASSIGNED, begun)
+            self._telling = PartitionChange(PartitionEvent.ASSIGNED, begun)
 
     def _forget(self, routes: tuple[Route, ...]) -> None:
         for route in routes:

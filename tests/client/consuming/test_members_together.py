@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tank_client import errors
-from tank_client.consuming.held_partitions import ChangeKind
+from tank_client.consuming.held_partitions import PartitionEvent
 from tank_client.consuming.membership import MemberHeartbeat, Membership, MemberTimes
 from tank_protos.error_codes import ErrorCode
 from tests.support.clients.sharing_group import Route, SharingGroup
@@ -76,11 +76,11 @@ class Scene:
         change = partitions.change()
         if change is None:
             return
-        if change.kind is ChangeKind.ASSIGNED:
+        if change.kind is PartitionEvent.ASSIGNED:
             for route in partitions.begin(change.partitions):
                 program.positions[route] = self.group.positions.get(route, 1)
             return
-        if change.kind is ChangeKind.REVOKED:
+        if change.kind is PartitionEvent.REVOKED:
             moved = {route: program.positions[route] for route in change.partitions}
             if self.group.commit(program.name, program.membership.epoch, moved):
                 return

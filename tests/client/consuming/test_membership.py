@@ -3,7 +3,7 @@
 from math import inf
 
 from tank_client import errors
-from tank_client.consuming.held_partitions import ChangeKind, PartitionChange
+from tank_client.consuming.held_partitions import PartitionChange, PartitionEvent
 from tank_client.consuming.membership import (
     JOINS,
     LEAVES,
@@ -49,7 +49,7 @@ def test_it_joins_and_hands_out_what_it_was_assigned() -> None:
     assert member.state is MemberState.STABLE
     assert member.epoch == 1
     change = member.partitions.change()
-    assert change == PartitionChange(ChangeKind.ASSIGNED, (A, B))
+    assert change == PartitionChange(PartitionEvent.ASSIGNED, (A, B))
     assert member.partitions.readable == frozenset(), "the program has not heard of them"
     assert member.partitions.begin(change.partitions) == (A, B)
     assert member.partitions.readable == {A, B}
@@ -68,7 +68,7 @@ def test_what_is_revoked_is_named_until_it_is_given_up() -> None:
     told(member, A, now_ms=BEAT_MS)
     assert member.state is MemberState.REVOKING
     assert member.partitions.readable == {A}
-    assert member.partitions.change() == PartitionChange(ChangeKind.REVOKED, (B,))
+    assert member.partitions.change() == PartitionChange(PartitionEvent.REVOKED, (B,))
     assert member.heartbeat(2 * BEAT_MS) == MemberHeartbeat(1, (A, B)), "it is not given up"
     member.answered(1, BEAT_MS, {A}, 2 * BEAT_MS)
     member.release((B,), 2 * BEAT_MS + 1)
@@ -90,9 +90,9 @@ def test_what_comes_back_while_it_is_revoked_is_begun_anew() -> None:
     told(member, A, now_ms=BEAT_MS)
     told(member, A, B, now_ms=2 * BEAT_MS)
     assert member.partitions.readable == {A}
-    assert member.partitions.change() == PartitionChange(ChangeKind.REVOKED, (B,))
+    assert member.partitions.change() == PartitionChange(PartitionEvent.REVOKED, (B,))
     member.release((B,), 2 * BEAT_MS)
-    assert member.partitions.change() == PartitionChange(ChangeKind.ASSIGNED, (B,))
+    assert member.partitions.change() == PartitionChange(PartitionEvent.ASSIGNED, (B,))
 
 
 def test_what_is_taken_back_before_the_program_had_it_is_given_up_at_once() -> None:
@@ -109,12 +109,12 @@ def test_a_fenced_member_has_lost_everything_and_joins_again() -> None:
     member.fenced(BEAT_MS)
     assert member.state is MemberState.FENCED
     assert member.partitions.readable == frozenset()
-    assert member.partitions.change() == PartitionChange(ChangeKind.LOST, (A, B))
+    assert member.partitions.change() == PartitionChange(PartitionEvent.LOST, (A, B))
     assert member.heartbeat(BEAT_MS) == MemberHeartbeat(JOINS, ())
     member.answered(7, BEAT_MS, {B}, BEAT_MS)
-    assert member.partitions.change() == PartitionChange(ChangeKind.LOST, (A, B)), "first of all"
+    assert member.partitions.change() == PartitionChange(PartitionEvent.LOST, (A, B)), "first of all"
     member.partitions.heard_of_loss((A, B))
-    assert member.partitions.change() == PartitionChange(ChangeKind.ASSIGNED, (B,))
+    assert member.partitions.change() == PartitionChange(PartitionEvent.ASSIGNED, (B,))
 
 
 def test_an_answer_from_before_it_was_fenced_is_ignored() -> None:
@@ -135,7 +135,7 @@ def test_a_member_without_an_answer_for_its_session_counts_itself_out() -> None:
         if member.heartbeat(at) is not None:
             member.failed(BUSY, at, 100)
     assert at == TIMES.session_ms
-    assert member.partitions.change() == PartitionChange(ChangeKind.LOST, (A,))
+    assert member.partitions.change() == PartitionChange(PartitionEvent.LOST, (A,))
     assert member.heartbeat(at + 100) == MemberHeartbeat(JOINS, ())
 
 
@@ -170,7 +170,7 @@ def test_a_program_that_does_not_read_leaves_its_group_and_hears_why() -> None:
     assert member.heartbeat(TIMES.max_poll_ms) == MemberHeartbeat(LEAVES)
     member.answered(-1, 0, (), TIMES.max_poll_ms)
     assert member.heartbeat(10**6) is None
-    assert member.partitions.change() == PartitionChange(ChangeKind.LOST, (A,))
+    assert member.partitions.change() == PartitionChange(PartitionEvent.LOST, (A,))
     member.reads()
     assert isinstance(member.take_error(10**6), errors.PollTooLate)
     assert member.heartbeat(10**6) == MemberHeartbeat(JOINS, ()), "the next read joins again"
@@ -190,9 +190,11 @@ def test_a_program_that_gets_further_in_a_batch_stays() -> None:
 def test_the_end_takes_everything_back_and_leaves() -> None:
     member = reading(A, B)
     member.close()
-    assert member.partitions.change() == PartitionChange(ChangeKind.REVOKED, (A, B))
+    assert member.partitions.change() == PartitionChange(PartitionEvent.REVOKED, (A, B))
     told(member, A, B, now_ms=BEAT_MS)
-    assert member.partitions.change() == PartitionChange(ChangeKind.REVOKED, (A, B)), "nothing comes any more"
+    assert member.partitions.change() == PartitionChange(PartitionEvent.REVOKED, (A, B)), (
+        "nothing comes any more"
+    )
     member.release((A, B), BEAT_MS)
     assert member.partitions.change() is None
     assert member.leave() == MemberHeartbeat(LEAVES)

@@ -2,7 +2,7 @@
 
     python -m tests.support.clients.sharing_worker SERVERS TOPIC GROUP [INSTANCE]
 
-It prints a line of JSON for each change of its partitions and for each batch, which it commits after that, and
+It prints a line of JSON for each change of its partitions and for each batch, which it commits after that. It
 ends when its input does.
 """
 
