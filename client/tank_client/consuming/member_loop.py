@@ -110,7 +110,7 @@ class MemberLoop:
                 self.wake()
                 await self.heard()
             except errors.UnknownMember:
-                if self.membership.epoch == epoch:
+                if self.membership.partitions.held.issuperset(kept):
                     self.membership.fenced(self.now_ms())
                     self.wake()
                     self._news()
