@@ -253,7 +253,8 @@ class Admin:
         wanted = [names] if isinstance(names, str) else list(names)
         found: list[GroupDescription] = []
         for part in portions(wanted):
-            found += await self._calls.call(group_operations.describe_groups(part))
+            described = await self._calls.call(group_operations.describe_groups(part))
+            found += described
         return found
 
     async def delete_groups(self, names: Iterable[str]) -> None:

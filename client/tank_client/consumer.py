@@ -75,17 +75,19 @@ class Consumer:
     async def start(self) -> None:
         """Finds the partitions and their starting numbers, or joins the group; otherwise the first read does
         so. Raises UnknownTopic, NoPosition, GroupRefused."""
+        if not self._started:
+            async with self._starting:
+                await self._begin()
+
+    async def _begin(self) -> None:
         if self._started:
             return
-        async with self._starting:
-            if self._started:
-                return
-            if not (self._plan.is_member and await self._join()):
-                routes = await self._places.routes()
-                starts = await self._places.resolve(routes)
-                ends = await self._places.ends(routes) if self._plan.stop_at_end else {}
-                self._follow(starts, ends)
-            self._started = True
+        if not (self._plan.is_member and await self._join()):
+            routes = await self._places.routes()
+            starts = await self._places.resolve(routes)
+            ends = await self._places.ends(routes) if self._plan.stop_at_end else {}
+            self._follow(starts, ends)
+        self._started = True
 
     async def _join(self) -> bool:
         """Joins the group; returns whether its brokers assign partitions."""

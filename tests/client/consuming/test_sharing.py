@@ -246,7 +246,7 @@ def test_a_commit_with_an_old_epoch_is_repeated_with_the_new_one() -> None:
                 member.epoch = group.epoch = group.epoch + 1  # the member hears of it by its next heartbeat
                 await consumer.commit()
                 assert group.positions == {("t", 0): 2}
-                assert consumer.assignment == of_t(0)
+                assert consumer.assignment == of_t(0, 1)
 
     run(scenario())
 

@@ -20,7 +20,12 @@ def say(*what: object) -> None:
 
 def main(servers: str, topic: str, group: str, instance: str = "") -> None:
     stopped = threading.Event()
-    threading.Thread(target=lambda: (sys.stdin.read(), stopped.set()), daemon=True).start()
+
+    def listen() -> None:
+        sys.stdin.read()
+        stopped.set()
+
+    threading.Thread(target=listen, daemon=True).start()
     with Client(servers) as client:
         consumer = client.consumer(
             topic,
