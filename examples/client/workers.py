@@ -18,6 +18,7 @@ def work(servers: str, name: str) -> None:
         consumer = client.consumer(
             "orders",
             group="order-workers",
+            start="committed",
             stop_at_end=True,
             on_assigned=lambda got: print(f"{name}: got {len(got)} partitions"),
             on_revoked=lambda gone: print(f"{name}: gives {len(gone)} partitions up"),

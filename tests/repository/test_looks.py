@@ -18,6 +18,7 @@ FILES: Final = {
     "protos/tank_protos/topic_settings.py": "one table of settings, and how each value is read and shown",
 }
 CLASSES: Final = {
+    "tank_client.Admin": "what a program asks of a cluster and changes in it: each method a request or a few",
     "tank_client.Consumer": "the face of reading: what users find in one place, each method a few lines",
     "tank_client.Fetcher": "the fetches of one consumer: what is under way, what came, what memory is left",
     "tank_client.LeaderFinder": "which broker leads, and all that is under way to find it out",
