@@ -5,6 +5,7 @@ from functools import partial
 from typing import Final
 
 from tank_node.broker.broker import Broker
+from tank_node.cluster.view import TopicView
 from tank_node.coordinators.bugs import report_bug
 from tank_node.coordinators.committed_offset import NO_TOPIC_ID, CommittedOffset
 from tank_node.coordinators.deletion import Deletion
@@ -54,14 +55,17 @@ class OffsetChanges:
         taken: dict[TopicPartition, CommittedOffset | None] = {}
         records: list[StoredRecord] = []
         topic_ids: list[int] = []
+        topic: TopicView | None = None
         for place, offset in () if error else request.offsets.items():
-            refusal = self._add_record(group.group_id, place, offset, records)
+            if topic is None or topic.name != place[0]:
+                topic = self._broker.link.view.topic(place[0])
+            refusal = self._add_record(group.group_id, topic, place, offset, records)
             if refusal:
                 results[place] = refusal
                 self._count(refusal, 1)
                 continue
             # Another topic may have the name later: what is stored says which one it was.
-            topic_id = self._topic_id(place[0])
+            topic_id = NO_TOPIC_ID if topic is None else topic.topic_id
             taken[place] = offset.of_topic(topic_id)
             topic_ids.append(topic_id)
         if not taken:
@@ -84,11 +88,15 @@ class OffsetChanges:
         self._broker.metrics.group_commits[error.name.lower() if error else OK] += offsets
 
     def _add_record(
-        self, group_id: str, place: TopicPartition, offset: CommittedOffset, records: list[StoredRecord]
+        self,
+        group_id: str,
+        topic: TopicView | None,
+        place: TopicPartition,
+        offset: CommittedOffset,
+        records: list[StoredRecord],
     ) -> GroupError:
         """Adds the record of an offset, or returns why it can't be committed."""
         name, number = place
-        topic = self._broker.link.view.topic(name)
         if topic is None or not 0 <= number < len(topic.partitions):
             return GroupError.UNKNOWN_TOPIC
         if len(offset.metadata) > self._settings.offset_metadata_length:

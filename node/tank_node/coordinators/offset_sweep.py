@@ -77,6 +77,7 @@ class OffsetSweep:
         wall_ms, retention_ms = self._broker.tick.now_ms, self._settings.offsets_retention_ms
         seen = members.figures()
         expiry = expiry_of(members, wall_ms, retention_ms) if expires else None
+        last_id, is_gone = NO_TOPIC_ID, False
         for first in range(0, len(places), _STEP):
             now = members.figures()
             if expires and now != seen:  # somebody came or went between two steps
@@ -87,6 +88,8 @@ class OffsetSweep:
                 offset = offsets.get(place)
                 if offset is None or offsets.is_changing(place):
                     continue
-                if self.is_gone(offset) or (expiry is not None and expiry.takes(place, offset)):
+                if offset.topic_id != last_id:  # most neighbours are of one topic
+                    last_id, is_gone = offset.topic_id, self.is_gone(offset)
+                if is_gone or (expiry is not None and expiry.takes(place, offset)):
                     gone.append(place)
             yield gone

@@ -23,6 +23,10 @@ SETTINGS: Final = {
 }
 """Small segments, because the newest one is never compacted, and a coordinator reads all of it."""
 NO_BROKER: Final = -1
+_MOST_NUMBERS: Final = 10_000
+"""The most groups whose partitions are remembered: the hash of a name takes a microsecond and more."""
+_LONGEST_REMEMBERED: Final = 200
+"""The most characters of a name that is remembered: clients choose names freely."""
 
 Found = Callable[[GroupError, int], None]
 """A callback that takes an error, or NONE and the broker that coordinates the group."""
@@ -38,13 +42,26 @@ class OffsetsTopic:
         self._waiting: list[tuple[str, Found]] = []
         """Who waits for the topic and its leaders: the group's name, and what to call."""
         self._wait: TopicWait | None = None
+        self._counted = 0
+        self._numbers: dict[str, int] = {}
+        """The numbers of groups that were asked for, when the topic had so many partitions."""
         self._refused = False
         """Whether the controllers have refused to create the topic; asked anew by the next wait."""
 
     def partition_of(self, group_id: str) -> int | None:
         """The number of the group's partition; None while there is no such topic."""
         topic = self._broker.link.view.topic(GROUPS_TOPIC)
-        return None if topic is None else partition_of(group_id, len(topic.partitions))
+        if topic is None:
+            return None
+        count = len(topic.partitions)
+        if count != self._counted or len(self._numbers) >= _MOST_NUMBERS:
+            self._counted, self._numbers = count, {}
+        number = self._numbers.get(group_id)
+        if number is None:
+            number = partition_of(group_id, count)
+            if len(group_id) <= _LONGEST_REMEMBERED:
+                self._numbers[group_id] = number
+        return number
 
     def coordinator_of(self, group_id: str, done: Found) -> None:
         """Calls `done` with the broker that coordinates the group: at once, or when the topic is created and

@@ -16,25 +16,38 @@ from tank_node.coordinators.group_records import (
 from tank_protos.kafka.records import Headers
 
 _read_h: Final = Struct(">h").unpack_from
+_read_hh: Final = Struct(">hh").unpack_from
 _read_i: Final = Struct(">i").unpack_from
 _read_q: Final = Struct(">q").unpack_from
 _read_hqih: Final = Struct(">hqih").unpack_from
+_read_hqihq: Final = Struct(">hqihq").unpack_from
 _FIXED_OF_VALUE: Final = 24
 """The bytes of a value beside its note."""
 _NOTE_AT: Final = 16
+_ID_BYTES: Final = 8
+_GROUP_AT: Final = 4
+"""Where a group's name begins in a key."""
+_NUMBER_BYTES: Final = 4
+"""The bytes of a partition's number."""
 
 
 class GroupRecordReader:
     """Reads records one after the other. It makes no objects of the messages' classes for offsets in the
-    versions that are written, which takes a third of the time, and decodes a name only where it differs from
-    the last record's. Anything else `group_records.read` reads."""
+    versions that are written, which takes a third of the time, and decodes the names only where they differ
+    from the last record's. Anything else `group_records.read` reads."""
 
-    __slots__ = ("_group", "_group_id", "_topic", "_topic_name")
+    __slots__ = ("_commit_ms", "_group_id", "_id", "_prefix", "_topic_id", "_topic_name")
 
     def __init__(self) -> None:
-        self._group = self._topic = b""
+        self._prefix = b""
+        """The last key, up to the number of the partition."""
         self._group_id = self._topic_name = ""
-        """The names of the last record, and how they were written."""
+        """The names in it."""
+        self._id = b""
+        self._topic_id = NO_TOPIC_ID
+        """The last record's topic, as it was written, and its number. Records of one topic share the object,
+        as they do the time."""
+        self._commit_ms = 0
 
     def read(
         self, key: bytes | None, value: bytes | None, headers: Headers = ()
@@ -44,53 +57,72 @@ class GroupRecordReader:
             return None
         found = self._offset(key, value)
         if found is None:
-            return _known(group_records.read(key, value), headers)
-        return _known(found, headers)
+            found_any = group_records.read(key, value)
+            if not isinstance(found_any, OffsetRecord):
+                return found_any
+            found = found_any
+        if found.offset is not None:
+            found.offset.topic_id = self._id_in(headers)
+        return found
+
+    def _id_in(self, headers: Headers) -> int:
+        """The topic's id in a record's headers."""
+        for name, value in headers:
+            if name == TOPIC_ID and value is not None and len(value) == _ID_BYTES:
+                if value != self._id:
+                    self._id, self._topic_id = value, int.from_bytes(value, "big")
+                return self._topic_id
+        return NO_TOPIC_ID
 
     def _offset(self, key: bytes, value: bytes | None) -> OffsetRecord | None:
         """A record of an offset in the versions that are written; None: it is none, or is damaged."""
         try:
-            (version,) = _read_h(key, 0)
-            if version != OFFSET_KEY_WRITTEN:
+            if not (self._prefix and key.startswith(self._prefix)) and not self._read_names(key):
                 return None
-            (length,) = _read_h(key, 2)
-            group_end = 4 + length
-            (length_,) = _read_h(key, group_end)
-            topic_end = group_end + 2 + length_
-            if length < 0 or length_ < 0 or len(key) != topic_end + 4:
+            names_end = len(self._prefix)
+            if len(key) != names_end + _NUMBER_BYTES:
                 return None
-            (partition,) = _read_i(key, topic_end)
+            (partition,) = _read_i(key, names_end)
             offset = None
             if value is not None:
-                version_, number, epoch, note_length = _read_hqih(value, 0)
-                if version_ != OFFSET_WRITTEN or len(value) != _FIXED_OF_VALUE + note_length:
+                offset = self._value(value)
+                if offset is None:
                     return None
-                end = _NOTE_AT + note_length
-                note = ""
-                if note_length:
-                    note = value[_NOTE_AT:end].decode("utf-8", "surrogateescape")
-                (commit_ms,) = _read_q(value, end)
-                offset = CommittedOffset(number, epoch, note, commit_ms)
         except StructError:
             return None
-        group, topic = key[4:group_end], key[group_end + 2 : topic_end]
-        if group != self._group:
-            self._group, self._group_id = group, group.decode("utf-8", "surrogateescape")
-        if topic != self._topic:
-            self._topic, self._topic_name = topic, topic.decode("utf-8", "surrogateescape")
         return OffsetRecord(self._group_id, self._topic_name, partition, offset)
 
+    def _read_names(self, key: bytes) -> bool:
+        """Reads the names in a key that begins otherwise than the last one; returns whether there are
+        some."""
+        version, group_bytes = _read_hh(key, 0)
+        group_end = _GROUP_AT + group_bytes
+        if version != OFFSET_KEY_WRITTEN or group_bytes < 0:
+            return False
+        (topic_bytes,) = _read_h(key, group_end)
+        topic_at = group_end + 2
+        topic_end = topic_at + topic_bytes
+        if topic_bytes < 0 or topic_end > len(key):
+            return False
+        self._prefix = key[:topic_end]
+        self._group_id = key[_GROUP_AT:group_end].decode("utf-8", "surrogateescape")
+        self._topic_name = key[topic_at:topic_end].decode("utf-8", "surrogateescape")
+        return True
 
-def _known(found: OffsetRecord | GroupRecord | None, headers: Headers) -> OffsetRecord | GroupRecord | None:
-    """The record with the topic's id that stands beside it."""
-    if isinstance(found, OffsetRecord) and found.offset is not None:
-        found.offset.topic_id = topic_id_in(headers)
-    return found
-
-
-def topic_id_in(headers: Headers) -> int:
-    """Returns the topic's id in a record's headers."""
-    for name, value in headers:
-        if name == TOPIC_ID and value is not None and len(value) == 8:
-            return int.from_bytes(value, "big")
-    return NO_TOPIC_ID
+    def _value(self, value: bytes) -> CommittedOffset | None:
+        """An offset in the version that is written; None: it is none, or is damaged."""
+        if len(value) == _FIXED_OF_VALUE:  # without a note
+            version, number, epoch, note_bytes, commit_ms = _read_hqihq(value, 0)
+            if version != OFFSET_WRITTEN or note_bytes:
+                return None
+            note = ""
+        else:
+            version, number, epoch, note_bytes = _read_hqih(value, 0)
+            if version != OFFSET_WRITTEN or note_bytes < 0 or len(value) != _FIXED_OF_VALUE + note_bytes:
+                return None
+            end = _NOTE_AT + note_bytes
+            note = value[_NOTE_AT:end].decode("utf-8", "surrogateescape")
+            (commit_ms,) = _read_q(value, end)
+        if commit_ms != self._commit_ms:
+            self._commit_ms = commit_ms
+        return CommittedOffset(number, epoch, note, self._commit_ms)
