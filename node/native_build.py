@@ -34,6 +34,7 @@ MODULES = (
     *("coordinators.group_partition", "coordinators.group_records", "coordinators.group_room"),
     *("coordinators.group_timer", "coordinators.long_work", "coordinators.offset_changes"),
     *("coordinators.offset_sweep", "coordinators.partition_watch", "coordinators.record_reader"),
+    "coordinators.stored_record",
     *(
         "segment.cursors",
         "log.epoch_history",
@@ -54,7 +55,7 @@ MODULES = (
         "segment.record",
     ),
     *("segment.segment", "segment.segments", "log.staged", "log.tail"),
-    *("kafka.session", "kafka.settling", "kafka.leaders", "kafka.topic_ids", "kafka.led"),
+    *("kafka.session", "kafka.settling", "kafka.leaders", "broker.topic_ids", "kafka.led"),
     *("kafka.fetch", "kafka.fetch_answer", "kafka.fetch_context", "kafka.fetch_read", "kafka.fetch_sessions"),
     *("kafka.bundle_converter", "kafka.partition_read", "kafka.shared_state"),
     "kafka.delete_records",

@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from tank_node.kafka.topic_ids import topic_uuid
+from tank_node.broker.topic_ids import topic_uuid
 from tank_protos.generated.kafka.by_id import RESPONSES
 from tank_protos.wire.errors import WireError
 from tests.fuzz.kafka_frames import TOPICS, FrameMaker

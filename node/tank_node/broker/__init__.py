@@ -2,6 +2,7 @@
 
 - `broker`: topics, partitions, the tick
 - `deadlines`: deadlines of requests that wait for a high-water mark
+- `topic_ids`: the 16 bytes by which Kafka's clients, and records of groups, name a topic
 - `topic_waits`: requests that wait until topics are created or deleted, or have other leaders
 - `lost_brokers`: brokers whose connections have just broken
 - `unpacking`: how much the requests of one tick may unpack together, and those that wait for another tick

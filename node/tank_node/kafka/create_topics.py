@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from tank_node.broker.topic_ids import topic_uuid
 from tank_node.cluster.link import NewTopic, TopicOutcome
 from tank_node.cluster.view import NO_LEADER
 from tank_node.kafka import assignments, topic_configs
@@ -13,7 +14,6 @@ from tank_node.kafka.errors import KafkaError, first_error, of_controllers, outc
 from tank_node.kafka.replication_factors import default_replication_factor
 from tank_node.kafka.topic_changes import change_topics
 from tank_node.kafka.topic_configs import InvalidConfig
-from tank_node.kafka.topic_ids import topic_uuid
 from tank_node.kafka.topic_names import is_internal
 from tank_protos import topic_settings
 from tank_protos.generated.kafka import (

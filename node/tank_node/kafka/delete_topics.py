@@ -5,11 +5,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from tank_node.broker.topic_ids import NO_TOPIC, topic_by_uuid, topic_uuid
 from tank_node.cluster.link import TopicOutcome
 from tank_node.cluster.view import TopicView
 from tank_node.kafka.errors import KafkaError, first_error, of_controllers, outcome_of
 from tank_node.kafka.topic_changes import change_topics
-from tank_node.kafka.topic_ids import NO_TOPIC, topic_by_uuid, topic_uuid
 from tank_node.kafka.topic_names import is_internal
 from tank_protos.generated.kafka import (
     DeletableTopicResult,

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from tank_node.broker.topic_ids import topic_uuid
 from tank_node.cluster.view import PartitionView
 from tank_node.kafka import authorized_operations, topic_names
 from tank_node.kafka.errors import KafkaError, outcome_of
 from tank_node.kafka.leaders import NO_BROKER
 from tank_node.kafka.listed_brokers import ListedBroker, listed_brokers
-from tank_node.kafka.topic_ids import topic_uuid
 from tank_protos.generated.kafka import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,

@@ -3,13 +3,13 @@
 from typing import Final
 
 from tank_node.broker.broker import Broker
+from tank_node.broker.topic_ids import served_topic, topic_by_uuid
 from tank_node.kafka.bundle_converter import BundleConverter, Unconvertible
 from tank_node.kafka.epoch_ends import NO_END, end_of
 from tank_node.kafka.errors import KafkaError, of_refusal
 from tank_node.kafka.leaders import leader_elsewhere
 from tank_node.kafka.led import record_epoch
 from tank_node.kafka.partition_read import NOWHERE, PartitionRead
-from tank_node.kafka.topic_ids import served_topic, topic_by_uuid
 from tank_node.log.log import LogState
 from tank_node.partition.partition import Partition
 from tank_node.partition.reach import Reach

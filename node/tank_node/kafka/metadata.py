@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from tank_node.broker.topic_ids import NO_TOPIC, topic_by_uuid, topic_uuid
 from tank_node.cluster.view import ClusterView, TopicView
 from tank_node.kafka import authorized_operations, auto_creation, lost_leaders, topic_names
 from tank_node.kafka.errors import KafkaError
@@ -15,7 +16,6 @@ from tank_node.kafka.listed_brokers import ListedBroker, controller_of, listed_b
 from tank_node.kafka.metadata_answers import MetadataAsked
 from tank_node.kafka.settling import KafkaPause
 from tank_node.kafka.shared_state import shared_by
-from tank_node.kafka.topic_ids import NO_TOPIC, topic_by_uuid, topic_uuid
 from tank_node.kafka.topic_slices import TopicSlices
 from tank_protos.generated.kafka import (
     MetadataRequest,

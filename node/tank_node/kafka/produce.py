@@ -6,12 +6,12 @@ This is the way of requests whose form is new to their connection; `produce_form
 from typing import TYPE_CHECKING, Final
 
 from tank_node.broker.broker import Topic
+from tank_node.broker.topic_ids import served_topic
 from tank_node.kafka.errors import KafkaError, of_fault, of_refusal
 from tank_node.kafka.produce_answer import ProduceAnswer
 from tank_node.kafka.produce_forms import learn
 from tank_node.kafka.produced_records import InTransaction, checked_batch
 from tank_node.kafka.request_room import RequestIsFull, RequestRoom
-from tank_node.kafka.topic_ids import served_topic
 from tank_node.kafka.topic_names import is_internal
 from tank_node.partition.partition import Partition
 from tank_node.partition.refusal import Refusal

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from tank_node.broker.topic_ids import NO_TOPIC, topic_by_uuid
 from tank_node.cluster.link import NewTopic, TopicOutcome
 from tank_node.cluster.view import NO_LEADER, ChangeKind, PartitionView, TopicView
 from tank_node.kafka.errors import KafkaError
 from tank_node.kafka.settings import KafkaSettings
-from tank_node.kafka.topic_ids import NO_TOPIC, topic_by_uuid
 from tank_node.limits import Limits
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated.kafka import (

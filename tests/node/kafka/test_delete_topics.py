@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tank_node.broker.topic_ids import NO_TOPIC, topic_uuid
 from tank_node.cluster.link import TopicOutcome
 from tank_node.cluster.view import ChangeKind
 from tank_node.kafka.errors import KafkaError
-from tank_node.kafka.topic_ids import NO_TOPIC, topic_uuid
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated.kafka import (
     DeletableTopicResult,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tank_node.broker.topic_ids import topic_uuid
 from tank_node.cluster.view import BrokerView, ChangeKind, PartitionView
-from tank_node.kafka.topic_ids import topic_uuid
 from tank_node.limits import Limits
 from tank_protos.generated.kafka import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
 from tank_protos.generated.kafka.describe_topic_partitions_request import Cursor, TopicRequest

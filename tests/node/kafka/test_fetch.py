@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tank_node.broker.topic_ids import topic_uuid
 from tank_node.cluster.view import BrokerView, ChangeKind, PartitionView, TopicView
-from tank_node.kafka.topic_ids import topic_uuid
 from tank_node.limits import Limits
 from tank_node.log.mend import mend
 from tank_protos import bundle, topic_settings

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tank_node.broker.topic_ids import topic_uuid
 from tank_node.cluster.view import BrokerView, ChangeKind, PartitionView, TopicView
-from tank_node.kafka.topic_ids import topic_uuid
 from tank_node.security.gate import Gate, Operation, Principal, Resource
 from tank_protos.generated.kafka import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from tank_protos.generated.kafka.metadata_response import MetadataResponsePartition, MetadataResponseTopic

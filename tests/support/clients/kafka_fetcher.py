@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from tank_node.kafka.topic_ids import topic_uuid
+from tank_node.broker.topic_ids import topic_uuid
 from tank_protos.generated.kafka import FetchRequest, FetchResponse
 from tank_protos.generated.kafka.fetch_request import FetchPartition, FetchTopic, ReplicaState
 from tank_protos.generated.kafka.fetch_response import PartitionData

@@ -1,6 +1,6 @@
 """A producer of Kafka's protocol, in any version, against a bench node."""
 
-from tank_node.kafka.topic_ids import topic_uuid
+from tank_node.broker.topic_ids import topic_uuid
 from tank_protos.generated.kafka import ProduceRequest, ProduceResponse
 from tank_protos.generated.kafka.produce_request import (
     PartitionProduceData,

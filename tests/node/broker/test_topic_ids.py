@@ -2,8 +2,8 @@
 
 from hashlib import sha256
 
+from tank_node.broker.topic_ids import NO_TOPIC, topic_by_uuid, topic_uuid
 from tank_node.cluster.view import ChangeKind
-from tank_node.kafka.topic_ids import NO_TOPIC, topic_by_uuid, topic_uuid
 from tests.support.controllers.instant_controller import InstantController
 
 
