@@ -45,6 +45,12 @@ if TYPE_CHECKING:
         SupportedFeatureKeyCollection,
     )
     from tank_protos.generated.kafka.by_id import NOTICES, REQUESTS, RESPONSES
+    from tank_protos.generated.kafka.consumer_group_current_member_assignment_key import (
+        ConsumerGroupCurrentMemberAssignmentKey,
+    )
+    from tank_protos.generated.kafka.consumer_group_current_member_assignment_value import (
+        ConsumerGroupCurrentMemberAssignmentValue,
+    )
     from tank_protos.generated.kafka.consumer_group_describe_request import ConsumerGroupDescribeRequest
     from tank_protos.generated.kafka.consumer_group_describe_response import (
         ConsumerGroupDescribeResponse,
@@ -52,6 +58,34 @@ if TYPE_CHECKING:
     )
     from tank_protos.generated.kafka.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
     from tank_protos.generated.kafka.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
+    from tank_protos.generated.kafka.consumer_group_member_metadata_key import ConsumerGroupMemberMetadataKey
+    from tank_protos.generated.kafka.consumer_group_member_metadata_value import (
+        ClassicMemberMetadata,
+        ClassicProtocol,
+        ConsumerGroupMemberMetadataValue,
+    )
+    from tank_protos.generated.kafka.consumer_group_metadata_key import ConsumerGroupMetadataKey
+    from tank_protos.generated.kafka.consumer_group_metadata_value import ConsumerGroupMetadataValue
+    from tank_protos.generated.kafka.consumer_group_partition_metadata_key import (
+        ConsumerGroupPartitionMetadataKey,
+    )
+    from tank_protos.generated.kafka.consumer_group_partition_metadata_value import (
+        ConsumerGroupPartitionMetadataValue,
+        PartitionMetadata,
+        TopicMetadata,
+    )
+    from tank_protos.generated.kafka.consumer_group_target_assignment_member_key import (
+        ConsumerGroupTargetAssignmentMemberKey,
+    )
+    from tank_protos.generated.kafka.consumer_group_target_assignment_member_value import (
+        ConsumerGroupTargetAssignmentMemberValue,
+    )
+    from tank_protos.generated.kafka.consumer_group_target_assignment_metadata_key import (
+        ConsumerGroupTargetAssignmentMetadataKey,
+    )
+    from tank_protos.generated.kafka.consumer_group_target_assignment_metadata_value import (
+        ConsumerGroupTargetAssignmentMetadataValue,
+    )
     from tank_protos.generated.kafka.consumer_protocol_assignment import ConsumerProtocolAssignment
     from tank_protos.generated.kafka.consumer_protocol_subscription import ConsumerProtocolSubscription
     from tank_protos.generated.kafka.create_acls_request import AclCreation, CreateAclsRequest
@@ -384,11 +418,25 @@ _HOMES: Final = {
     "ApiVersionsRequest": "api_versions_request",
     "ApiVersionsResponse": "api_versions_response",
     "BatchIndexAndErrorMessage": "produce_response",
+    "ClassicMemberMetadata": "consumer_group_member_metadata_value",
+    "ClassicProtocol": "consumer_group_member_metadata_value",
     "ComponentData": "describe_client_quotas_request",
+    "ConsumerGroupCurrentMemberAssignmentKey": "consumer_group_current_member_assignment_key",
+    "ConsumerGroupCurrentMemberAssignmentValue": "consumer_group_current_member_assignment_value",
     "ConsumerGroupDescribeRequest": "consumer_group_describe_request",
     "ConsumerGroupDescribeResponse": "consumer_group_describe_response",
     "ConsumerGroupHeartbeatRequest": "consumer_group_heartbeat_request",
     "ConsumerGroupHeartbeatResponse": "consumer_group_heartbeat_response",
+    "ConsumerGroupMemberMetadataKey": "consumer_group_member_metadata_key",
+    "ConsumerGroupMemberMetadataValue": "consumer_group_member_metadata_value",
+    "ConsumerGroupMetadataKey": "consumer_group_metadata_key",
+    "ConsumerGroupMetadataValue": "consumer_group_metadata_value",
+    "ConsumerGroupPartitionMetadataKey": "consumer_group_partition_metadata_key",
+    "ConsumerGroupPartitionMetadataValue": "consumer_group_partition_metadata_value",
+    "ConsumerGroupTargetAssignmentMemberKey": "consumer_group_target_assignment_member_key",
+    "ConsumerGroupTargetAssignmentMemberValue": "consumer_group_target_assignment_member_value",
+    "ConsumerGroupTargetAssignmentMetadataKey": "consumer_group_target_assignment_metadata_key",
+    "ConsumerGroupTargetAssignmentMetadataValue": "consumer_group_target_assignment_metadata_value",
     "ConsumerProtocolAssignment": "consumer_protocol_assignment",
     "ConsumerProtocolSubscription": "consumer_protocol_subscription",
     "Coordinator": "find_coordinator_response",
@@ -571,6 +619,7 @@ _HOMES: Final = {
     "OffsetForLeaderTopicResultCollection": "offset_for_leader_epoch_response",
     "OngoingPartitionReassignment": "list_partition_reassignments_response",
     "OngoingTopicReassignment": "list_partition_reassignments_response",
+    "PartitionMetadata": "consumer_group_partition_metadata_value",
     "PartitionProduceData": "produce_request",
     "PartitionProduceResponse": "produce_response",
     "PartitionResponse": "describe_producers_response",
@@ -597,6 +646,7 @@ _HOMES: Final = {
     "SyncGroupRequestAssignment": "sync_group_request",
     "SyncGroupResponse": "sync_group_response",
     "TopicDataCollection": "describe_transactions_response",
+    "TopicMetadata": "consumer_group_partition_metadata_value",
     "TopicPartitionsCollection": "elect_leaders_request",
     "TopicProduceData": "produce_request",
     "TopicProduceDataCollection": "produce_request",
@@ -656,11 +706,25 @@ __all__ = [
     "ApiVersionsRequest",
     "ApiVersionsResponse",
     "BatchIndexAndErrorMessage",
+    "ClassicMemberMetadata",
+    "ClassicProtocol",
     "ComponentData",
+    "ConsumerGroupCurrentMemberAssignmentKey",
+    "ConsumerGroupCurrentMemberAssignmentValue",
     "ConsumerGroupDescribeRequest",
     "ConsumerGroupDescribeResponse",
     "ConsumerGroupHeartbeatRequest",
     "ConsumerGroupHeartbeatResponse",
+    "ConsumerGroupMemberMetadataKey",
+    "ConsumerGroupMemberMetadataValue",
+    "ConsumerGroupMetadataKey",
+    "ConsumerGroupMetadataValue",
+    "ConsumerGroupPartitionMetadataKey",
+    "ConsumerGroupPartitionMetadataValue",
+    "ConsumerGroupTargetAssignmentMemberKey",
+    "ConsumerGroupTargetAssignmentMemberValue",
+    "ConsumerGroupTargetAssignmentMetadataKey",
+    "ConsumerGroupTargetAssignmentMetadataValue",
     "ConsumerProtocolAssignment",
     "ConsumerProtocolSubscription",
     "Coordinator",
@@ -843,6 +907,7 @@ __all__ = [
     "OffsetForLeaderTopicResultCollection",
     "OngoingPartitionReassignment",
     "OngoingTopicReassignment",
+    "PartitionMetadata",
     "PartitionProduceData",
     "PartitionProduceResponse",
     "PartitionResponse",
@@ -869,6 +934,7 @@ __all__ = [
     "SyncGroupRequestAssignment",
     "SyncGroupResponse",
     "TopicDataCollection",
+    "TopicMetadata",
     "TopicPartitionsCollection",
     "TopicProduceData",
     "TopicProduceDataCollection",
