@@ -72,6 +72,10 @@ DESCRIBED_CONNECTIONS = 500
 """The most connections in one answer: asking the system about each takes some 5 us, so that the event loop is
 held up for a few milliseconds."""
 
+DESCRIBED_PARTITIONS = 1_000_000
+"""The most partitions of members, and members, in one answer about groups of the consumer protocol, if it has
+several: some 8 MB, and the event loop is held up for half a second."""
+
 UNCOMMITTED_WRITES = 1024
 """The most writes of one partition whose sizes are remembered until the high-water mark passes them, which
 may take days; further ones count as one."""

@@ -13,6 +13,7 @@ MOST_LINES, MOST_ATTRIBUTES, MOST_METHODS, MOST_ARGUMENTS = 500, 15, 25, 6
 
 FILES: Final = {
     "node/tank_node/app/config.py": "one table of options, and how each value is read",
+    "node/tank_node/coordinators/group_partition.py": "what is asked of one partition's groups",
     "node/tank_node/partition/partition.py": "one replica: every method reads or changes the same few states",
     "protos/tank_compiler/emit/decode.py": "one decoder: arrays, texts and tags call each other",
     "protos/tank_protos/topic_settings.py": "one table of settings, and how each value is read and shown",
@@ -31,8 +32,10 @@ CLASSES: Final = {
     "tank_controller.RaftStorage": "the files of one Raft log, and which of them is which",
     "tank_node.Broker": "the topics of a node, their tick and what it ends with",
     "tank_node.Connection": "the state of one socket between ticks: what came, what has to go, since when",
+    "tank_node.ConsumerGroup": "what is asked of a group's machine: one method a question",
     "tank_node.ControllerStream": "one conversation with the controllers: its parts, what it has learned",
     "tank_node.Flusher": "one queue of disk work, and the threads that take from it",
+    "tank_node.Groups": "what protocols ask of a coordinator: one method a question",
     "tank_node.GroupPartition": "the groups of one partition, from their load to the end of the lead",
     "tank_node.KafkaSession": "one conversation: its limits, its requests, what its client has said",
     "tank_node.ForwardedProduce": "one part of a request: whose it is, and what it is called there",
@@ -57,6 +60,7 @@ BASES: Final = {
     "tank_node.BatchRun": "an interface: a log does not know whose batches it stores",
     "tank_node.Dialer": "an interface: peers dial without knowing the server",
     "tank_node.FetchWait": "a wait for data, and one for what another broker leads beside it",
+    "tank_node.Topics": "an interface: machines of groups do not know the view",
     "tank_node.FollowerRole": "an interface: the partition does not know what takes its leader's pushes",
     "tank_node.Forwarding": "an interface: a lone broker has none",
     "tank_node.KafkaCall": "a request, and a run of learned ones",

@@ -7,8 +7,8 @@ MUTANTS = (
     Mutant(
         "a group's generation goes back over a move of its coordinator",
         "tank_node.coordinators.rebalance.Rebalance.restore",
-        "        self._last_number = image.generation\n",
-        "        self._last_number = 0\n",
+        "        self.last_number = image.generation\n",
+        "        self.last_number = 0\n",
         Kind.CLUSTER,
         told="a_groups_coordinator_dies_and_its_members_join_again",
     ),
@@ -60,7 +60,7 @@ MUTANTS = (
     Mutant(
         "a heartbeat doesn't count",
         "tank_node.coordinators.classic_group.ClassicGroup.heartbeat",
-        "            self._rebalance.set_session(member, now_ms)\n",
+        "            self.rebalance.set_session(member, now_ms)\n",
         "            pass\n",
         Kind.CLUSTER,
         told="members_that_live_are_kept",

@@ -6,6 +6,7 @@ from tank_node.coordinators.generation import Generation
 from tank_node.coordinators.group_actions import Action, Actions
 from tank_node.coordinators.group_error import GroupError
 from tank_node.coordinators.group_image import members_of
+from tank_node.coordinators.group_machine import GroupMachine
 from tank_node.coordinators.group_memory import MEMBER_BYTES, GroupFigures
 from tank_node.coordinators.group_requests import (
     CommitRequest,
@@ -28,7 +29,7 @@ from tank_node.coordinators.subscription import CONSUMER, subscribed_topics
 from tank_protos.generated.kafka.group_metadata_value import GroupMetadataValue
 
 
-class ClassicGroup:
+class ClassicGroup(GroupMachine):
     """One group: events in, actions out; no clock, no I/O.
 
     `now_ms` is a monotonic clock's time, and never goes back. After each call the actions are taken
@@ -43,10 +44,10 @@ class ClassicGroup:
         self.empty_since_ms = -1
         """Since when it has no members, by the wall clock; -1: it has some, or never had any."""
         self._actions = Actions()
-        self._rebalance = Rebalance(settings, self._actions)
-        self._members = self._rebalance.members
-        self._replacements = Replacements(self._rebalance, self._actions)
-        self._joins = Joins(settings, new_member_id, self._rebalance, self._replacements, self._actions)
+        self.rebalance = Rebalance(settings, self._actions)
+        self._members = self.rebalance.members
+        self._replacements = Replacements(self.rebalance, self._actions)
+        self._joins = Joins(settings, new_member_id, self.rebalance, self._replacements, self._actions)
 
     @classmethod
     def from_image(
@@ -56,12 +57,17 @@ class ClassicGroup:
         new_member_id: Callable[[str], str],
         image: GroupMetadataValue,
         now_ms: int,
+        *,
+        begins_anew: bool = False,
     ) -> "ClassicGroup":
-        """The group as its last stored image says, whose members have one full session from now on."""
+        """The group as its last stored image says, whose members have one full session from now on.
+        begins_anew: whether they begin a rebalance at once."""
         group = cls(group_id, settings, new_member_id)
-        group._rebalance.restore(image, members_of(group_id, image), now_ms)
+        group.rebalance.restore(image, members_of(group_id, image), now_ms)
         if not image.members:
             group.empty_since_ms = image.current_state_timestamp
+        elif begins_anew:
+            group.rebalance.members_changed(now_ms)
         return group
 
     # What it is
@@ -69,17 +75,17 @@ class ClassicGroup:
     @property
     def state(self) -> GroupState:
         """The state, as tools show it."""
-        return self._rebalance.state
+        return self.rebalance.state
 
     @property
     def generation(self) -> Generation:
         """The present generation."""
-        return self._rebalance.generation
+        return self.rebalance.generation
 
     @property
     def protocol_type(self) -> str:
         """The kind of group; empty: it never had a member."""
-        return self._rebalance.protocol_type
+        return self.rebalance.protocol_type
 
     @property
     def has_nobody(self) -> bool:
@@ -157,13 +163,13 @@ class ClassicGroup:
                 self.generation.protocol,
             ):
                 error = GroupError.INCONSISTENT_PROTOCOL
-            elif self._rebalance.is_gathering:
+            elif self.rebalance.is_gathering:
                 error = GroupError.REBALANCING
         if error or member is None:
             self._actions.answer(token, SyncAnswer(error))
             return
-        self._rebalance.set_session(member, now_ms)
-        self._rebalance.sync(member, request.assignments, token)
+        self.rebalance.set_session(member, now_ms)
+        self.rebalance.sync(member, request.assignments, token)
 
     def heartbeat(self, now_ms: int, name: MemberName, generation: int) -> GroupError:
         """A member says that it lives; it hears whether it is to join again."""
@@ -173,8 +179,8 @@ class ClassicGroup:
         if generation != self.generation.number:
             return GroupError.ILLEGAL_GENERATION
         if not member.is_new:
-            self._rebalance.set_session(member, now_ms)
-        return GroupError.REBALANCING if self._rebalance.is_gathering else GroupError.NONE
+            self.rebalance.set_session(member, now_ms)
+        return GroupError.REBALANCING if self.rebalance.is_gathering else GroupError.NONE
 
     def leave(self, now_ms: int, leaving: Sequence[tuple[str, str | None]]) -> list[GroupError]:
         """Members go, each named by (member id, instance id); an administrator names a static one by its
@@ -189,15 +195,15 @@ class ClassicGroup:
                 error = GroupError.NONE if member is not None else GroupError.UNKNOWN_MEMBER
             elif self._members.pending.pop(member_id, None) is not None:
                 member, error = None, GroupError.NONE
-                self._rebalance.end_if_all_joined(now_ms)
+                self.rebalance.end_if_all_joined(now_ms)
             else:
                 member, error = self._members.find(MemberName(self.group_id, member_id, instance_id))
             if member is not None:
-                self._rebalance.dismiss(member, GroupError.UNKNOWN_MEMBER)
+                self.rebalance.dismiss(member, GroupError.UNKNOWN_MEMBER)
                 has_left = True
             found.append(error)
         if has_left:
-            self._rebalance.members_changed(now_ms)
+            self.rebalance.members_changed(now_ms)
         return found
 
     def check_commit(self, now_ms: int, request: CommitRequest) -> GroupError:
@@ -206,7 +212,7 @@ class ClassicGroup:
         if self.state is GroupState.DEAD and request.generation >= 0:
             return request.unknown_group
         if request.generation < 0 and self.state in (GroupState.DEAD, GroupState.EMPTY):
-            self._rebalance.come_alive()  # a simple commit: by nobody who shares the work
+            self.rebalance.come_alive()  # a simple commit: by nobody who shares the work
             return GroupError.NONE
         member, error = self._members.find(name)
         if member is None:
@@ -216,7 +222,7 @@ class ClassicGroup:
         if self.state is GroupState.COMPLETING_REBALANCE:
             return GroupError.REBALANCING
         if not member.is_new:
-            self._rebalance.set_session(member, now_ms)
+            self.rebalance.set_session(member, now_ms)
         return GroupError.NONE
 
     def may_delete_offset(self, topic: str) -> GroupError:
@@ -240,19 +246,19 @@ class ClassicGroup:
     def stored(self, now_ms: int, change: int, error: GroupError) -> None:
         """A `Store` action's change is below the high-water mark (NONE), or was not stored."""
         if not self._replacements.stored(now_ms, change, error):
-            self._rebalance.stored(now_ms, change, error)
+            self.rebalance.stored(now_ms, change, error)
 
     def next_deadline_ms(self) -> int | None:
         """When `expire` is to be called next, though it may find nothing to do then. None: never."""
-        return self._rebalance.next_deadline_ms
+        return self.rebalance.next_deadline_ms
 
     def expire(self, now_ms: int) -> None:
         """Ends what has lasted too long: sessions, joins, syncs, ids that nobody joined with."""
-        self._rebalance.expire(now_ms)
+        self.rebalance.expire(now_ms)
 
     def begin_times(self, now_ms: int) -> None:
         """Gives all members of a group that was loaded one full session from now on."""
-        self._rebalance.begin_times(now_ms)
+        self.rebalance.begin_times(now_ms)
 
     def bury(self) -> GroupError:
         """The group and its record are being deleted: it isn't there any more. NOT_EMPTY, UNKNOWN_GROUP."""
@@ -261,13 +267,13 @@ class ClassicGroup:
         if self.state is not GroupState.EMPTY:
             return GroupError.NOT_EMPTY
         self._members.pending.clear()
-        self._rebalance.protocol_type = ""
-        self._rebalance.state = GroupState.DEAD
+        self.rebalance.protocol_type = ""
+        self.rebalance.state = GroupState.DEAD
         return GroupError.NONE
 
     def revive(self) -> None:
         """Its deletion failed: it is there again, unless somebody has joined since."""
-        self._rebalance.come_alive()
+        self.rebalance.come_alive()
 
     def take_actions(self, wall_ms: int) -> list[Action]:
         """What is to be done since the last call, in order. Args: wall_ms: the time, for what is stored."""

@@ -1,10 +1,11 @@
 """A group in a coordinator's memory."""
 
-from tank_node.coordinators.classic_group import ClassicGroup
 from tank_node.coordinators.committed_offsets import CommittedOffsets
+from tank_node.coordinators.group_machine import GroupMachine
 from tank_node.coordinators.group_memory import GROUP_BYTES, GroupFigures, GroupMemory
 from tank_node.coordinators.group_state import GroupState
 from tank_node.coordinators.offset_expiry import may_go
+from tank_node.coordinators.stored_record import StoredRecord
 
 
 class Group:
@@ -12,14 +13,14 @@ class Group:
 
     __slots__ = (
         "_figures", "_memory", "changes", "due_ms", "group_id", "is_resting", "is_stored", "members",
-        "offsets",
+        "offsets", "unwritten",
     )  # fmt: skip
 
-    def __init__(self, group_id: str, members: ClassicGroup, memory: GroupMemory) -> None:
+    def __init__(self, group_id: str, members: GroupMachine, memory: GroupMemory) -> None:
         """memory: counts the group, beside others."""
         self.group_id = group_id
         self.members = members
-        """The machine of the classic protocol."""
+        """The machine of the protocol that its members speak."""
         self.offsets = CommittedOffsets(memory)
         self.is_stored = False
         """Whether the log has a record of the group itself, below the high-water mark."""
@@ -27,6 +28,8 @@ class Group:
         """Whether the group was loaded, and its members' times have not begun: they do when this is used."""
         self.changes = 0
         """Changes of the group itself that are on their way."""
+        self.unwritten: list[StoredRecord] = []
+        """Records that go into the log before those of the next change."""
         self.due_ms = 0
         """When the members' machine is to look at its times; 0: no such time is noted."""
         self._memory = memory

@@ -1,18 +1,21 @@
-"""What a group's machine wants done: answers to send, and its image to store."""
+"""What a group's machine wants done: answers to send, and what is to be stored."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tank_node.coordinators.consumer_requests import ConsumerHeartbeatAnswer
 from tank_node.coordinators.group_requests import JoinAnswer, SyncAnswer
+from tank_node.coordinators.stored_record import StoredRecord
 from tank_protos.generated.kafka.group_metadata_value import GroupMetadataValue
 
 
 @dataclass(slots=True, frozen=True)
 class Answer:
-    """The answer to a join or a sync that waits."""
+    """The answer to a request that waits."""
 
     token: object
     """What came with the request."""
-    answer: JoinAnswer | SyncAnswer
+    answer: JoinAnswer | SyncAnswer | ConsumerHeartbeatAnswer
 
 
 @dataclass(slots=True, frozen=True)
@@ -25,7 +28,17 @@ class Store:
     image: GroupMetadataValue
 
 
-Action = Answer | Store
+@dataclass(slots=True, frozen=True)
+class StoreRecords:
+    """As `Store`, for a machine that makes its own records: they are appended together."""
+
+    change: int
+    records: Sequence[StoredRecord]
+    if_lost: Sequence[StoredRecord] = ()
+    """Records to append with the next change of the group, if this one is not stored."""
+
+
+Action = Answer | Store | StoreRecords
 
 
 class Actions:

@@ -29,6 +29,13 @@ class GroupLimits:
     group_bytes: int = 16 * MIB
     """The most bytes of what all members say together: held in memory, and sent to the leader at once."""
 
+    name_bytes: int = 32_767
+    """The longest name of a group: what its records hold."""
+
+    member_text_characters: int = 1_000
+    """The longest id, rack or pattern of topics that a member of the consumer protocol may have: clients make
+    ids of 22 characters, and each stands in three records."""
+
     new_member_ms: int = 300_000
     """How long a new member may wait for its group before it counts as gone. It can't send heartbeats, for
     it has no member id yet; its client asks again when the answer takes too long."""

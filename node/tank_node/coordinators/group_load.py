@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from tank_node.coordinators.consumer_records import ConsumerRecord
 from tank_node.coordinators.group_records import GroupRecord, OffsetRecord
 from tank_node.coordinators.record_reader import GroupRecordReader
 from tank_node.partition.numbering import FIRST_AVAILABLE
@@ -27,7 +28,9 @@ class GroupLoad:
 
     __slots__ = ("_partition", "_reader", "_take", "skipped")
 
-    def __init__(self, partition: Partition, take: Callable[[OffsetRecord | GroupRecord], None]) -> None:
+    def __init__(
+        self, partition: Partition, take: Callable[[OffsetRecord | GroupRecord | ConsumerRecord], None]
+    ) -> None:
         """take: called with each record, the oldest first. A later one replaces an earlier one of its key."""
         self._partition = partition
         self._take = take

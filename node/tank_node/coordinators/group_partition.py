@@ -9,13 +9,24 @@ from functools import partial
 
 from tank_node.broker.broker import Broker
 from tank_node.coordinators.bugs import report_bug
-from tank_node.coordinators.classic_group import ClassicGroup
 from tank_node.coordinators.committed_offset import CommittedOffset
+from tank_node.coordinators.consumer_group import ConsumerGroup
+from tank_node.coordinators.consumer_heartbeats import check
+from tank_node.coordinators.consumer_records import ConsumerRecord
+from tank_node.coordinators.consumer_requests import (
+    JOINS,
+    ConsumerHeartbeat,
+    ConsumerHeartbeatAnswer,
+    DescribedConsumerGroup,
+)
 from tank_node.coordinators.group import Group
-from tank_node.coordinators.group_actions import Answer, Store
+from tank_node.coordinators.group_actions import Answer, Store, StoreRecords
 from tank_node.coordinators.group_error import GroupError
+from tank_node.coordinators.group_images import GroupImages
 from tank_node.coordinators.group_load import GroupLoad
 from tank_node.coordinators.group_log import GroupChange, GroupLog
+from tank_node.coordinators.group_machine import GroupMachine
+from tank_node.coordinators.group_machines import GroupMachines
 from tank_node.coordinators.group_memory import GroupMemory
 from tank_node.coordinators.group_records import GroupRecord, OffsetRecord, group_record
 from tank_node.coordinators.group_requests import (
@@ -29,16 +40,15 @@ from tank_node.coordinators.group_requests import (
     SyncRequest,
     TopicPartition,
 )
-from tank_node.coordinators.group_settings import GroupSettings
 from tank_node.coordinators.group_state import GroupState
 from tank_node.coordinators.long_work import SlicedWork
 from tank_node.coordinators.offset_changes import Committed, OffsetChanges
 from tank_node.coordinators.offset_sweep import OffsetSweep
 from tank_node.coordinators.partition_watch import PartitionWatch
+from tank_node.coordinators.refused import Refused
 from tank_node.coordinators.waiting_member import WaitingMember
 from tank_node.partition.partition import Partition
 from tank_node.segment.errors import StorageError
-from tank_protos.generated.kafka.group_metadata_value import GroupMetadataValue
 from tank_protos.wire.errors import WireError
 
 logger = logging.getLogger(__name__)
@@ -52,8 +62,7 @@ class GroupPartition(SlicedWork):
         self,
         broker: Broker,
         partition: Partition,
-        settings: GroupSettings,
-        new_member_id: Callable[[str], str],
+        machines: GroupMachines,
         ring_by: Callable[[int], None],
         has_work: Callable[[SlicedWork], None],
         memory: GroupMemory | None = None,
@@ -66,8 +75,7 @@ class GroupPartition(SlicedWork):
         self.state = GroupError.LOADING
         """Why no request is answered here now; NONE: they are."""
         self._broker = broker
-        self._settings = settings
-        self._new_member_id = new_member_id
+        self._machines = machines
         self._ring_by = ring_by
         self._has_work = has_work
         self._log = GroupLog(broker, partition)
@@ -79,13 +87,14 @@ class GroupPartition(SlicedWork):
         self._began_ms = broker.tick.monotonic_ms
         self._begins_at = partition.log.tail.last
         """What is read at least: changes of an earlier lead of this broker may be on their way."""
-        self._images: dict[str, GroupMetadataValue] = {}
-        """The groups as their records say, while these are read."""
+        self._images = GroupImages()
         self._load = GroupLoad(partition, self._take)
         self._work: deque[Iterator[None]] = deque([self._loading()])
         """What is done in slices: first the load, then deletions and looks at all offsets."""
-        self._offsets = OffsetChanges(broker, settings, self._log, self._after_offsets, self._begin)
-        self._sweep = OffsetSweep(broker, settings, self.groups, self._offsets.forget, self._delete_unused)
+        self._offsets = OffsetChanges(broker, machines.settings, self._log, self._after_offsets, self._begin)
+        self._sweep = OffsetSweep(
+            broker, machines.settings, self.groups, self._offsets.forget, self._delete_unused
+        )
         self._sweeps = False
         """Whether a look at all offsets is among the work."""
         self._watch = PartitionWatch(self.pass_mark, self.go_on, self.close)
@@ -146,13 +155,10 @@ class GroupPartition(SlicedWork):
 
     def _loading(self) -> Iterator[None]:
         yield from self._load.steps()
-        images, self._images = self._images, {}
-        for group_id, image in images.items():
-            group = self._group(group_id)
-            now_ms = self._broker.tick.monotonic_ms
-            group.members = ClassicGroup.from_image(
-                group_id, self._settings, self._new_member_id, image, now_ms
-            )
+        images, self._images = self._images, GroupImages()
+        for machine in images.made(self._machines, self._broker.tick.monotonic_ms):
+            group = self._group(machine.group_id)
+            group.members = machine
             group.count()
             group.is_stored = group.is_resting = True
             yield
@@ -182,7 +188,7 @@ class GroupPartition(SlicedWork):
             skipped,
         )
 
-    def _take(self, record: OffsetRecord | GroupRecord) -> None:
+    def _take(self, record: OffsetRecord | GroupRecord | ConsumerRecord) -> None:
         """Takes over a record that was read; it replaces an earlier one of its key."""
         if isinstance(record, OffsetRecord):
             group = self.groups.get(record.group_id)
@@ -195,10 +201,8 @@ class GroupPartition(SlicedWork):
             group.offsets.load((record.topic, record.partition), record.offset)
             if not len(group.offsets):
                 self._remove(group)
-        elif record.value is not None:
-            self._images[record.group_id] = record.value
         else:
-            self._images.pop(record.group_id, None)
+            self._images.take(record)
 
     def sweep(self, *, expires: bool = False) -> None:
         """Begins a look at all offsets, or another one behind that under way, for those of deleted topics.
@@ -230,7 +234,7 @@ class GroupPartition(SlicedWork):
         """The group, which is new where there is none."""
         group = self.find(group_id)
         if group is None:
-            members = ClassicGroup(group_id, self._settings, self._new_member_id)
+            members = self._machines.new(group_id)
             group = self.groups[group_id] = Group(group_id, members, self.memory)
         return group
 
@@ -262,14 +266,10 @@ class GroupPartition(SlicedWork):
         known of it."""
         if self.is_closed:
             return
-        for action in group.members.take_actions(self._broker.tick.now_ms):
-            try:
-                if isinstance(action, Store):
-                    self._store(group, action)
-                else:
-                    self._answer(action)
-            except Exception:
-                report_bug(self._broker.metrics, "a member of a group is not answered")
+        members = group.members
+        if isinstance(members, ConsumerGroup) and members.is_left_to_classic_members:
+            self._convert(group)
+        self._act(group, group.members)
         if group.count():
             self._broker.metrics.group_rebalances += 1
         due_ms = group.members.next_deadline_ms()
@@ -288,25 +288,62 @@ class GroupPartition(SlicedWork):
         if group.is_uncounted or group.offsets.is_unused:
             self._after(group)
 
+    def _act(self, group: Group, machine: GroupMachine) -> None:
+        """Does what a machine wants done. One whose place another has taken only answers."""
+        for action in machine.take_actions(self._broker.tick.now_ms):
+            try:
+                if isinstance(action, Answer):
+                    self._answer(action)
+                elif machine is group.members:
+                    self._store(group, action)
+            except Exception:
+                report_bug(self._broker.metrics, "a member of a group is not answered")
+
+    def _convert(self, group: Group) -> bool:
+        """Gives a group a machine of the other protocol; returns whether it can have one."""
+        tick, before = self._broker.tick, group.members
+        other = self._machines.converted(before, tick.monotonic_ms, tick.now_ms)
+        if other is None:
+            return False
+        self._act(group, before)
+        group.members = other
+        if isinstance(other, ConsumerGroup):
+            if group.is_stored or group.changes:
+                other.replaces_classic()
+        elif before.has_nobody:
+            group.unwritten += before.tombstones()
+        return True
+
     def _answer(self, action: Answer) -> None:
         waiting = action.token
         assert isinstance(waiting, WaitingMember), "the machine answers what it was asked"
         del self._waiting[waiting]
         waiting.answer(action.answer)
 
-    def _store(self, group: Group, action: Store) -> None:
+    def _store(self, group: Group, action: Store | StoreRecords) -> None:
+        machine = group.members
+        before, group.unwritten = group.unwritten, []
+
         def ended(is_stored: bool) -> None:
             group.changes -= 1
             group.is_stored |= is_stored
+            if not is_stored:
+                lost = action.if_lost if isinstance(action, StoreRecords) else ()
+                group.unwritten = [*before, *lost, *group.unwritten]
 
         def done(error: GroupError) -> None:
             if not self.is_closed:
-                group.members.stored(self._broker.tick.monotonic_ms, action.change, error)
+                machine.stored(self._broker.tick.monotonic_ms, action.change, error)
+                if machine is not group.members:
+                    self._act(group, machine)
                 self._after(group)
 
         group.changes += 1
         try:
-            records = [group_record(group.group_id, action.image)]
+            if isinstance(action, Store):
+                records = [*before, group_record(group.group_id, action.image)]
+            else:
+                records = [*before, *action.records]
         except WireError:  # a name that is too long for its field
             ended(False)
             done(GroupError.TOO_LARGE)
@@ -318,6 +355,8 @@ class GroupPartition(SlicedWork):
     def join(self, request: JoinRequest, done: Callable[[JoinAnswer], None]) -> None:
         """See `Groups.join`."""
         group = self._group(request.member.group_id)
+        if isinstance(group.members, ConsumerGroup) and group.members.has_nobody:
+            self._convert(group)
         waiting = WaitingMember(join=done)
         self._waiting[waiting] = None
         group.members.join(self._broker.tick.monotonic_ms, request, waiting)
@@ -339,7 +378,10 @@ class GroupPartition(SlicedWork):
         group = self.find(member.group_id)
         if group is None:
             return GroupError.UNKNOWN_MEMBER
-        return group.members.heartbeat(self._broker.tick.monotonic_ms, member, generation)
+        error = group.members.heartbeat(self._broker.tick.monotonic_ms, member, generation)
+        if isinstance(group.members, ConsumerGroup):
+            self._after(group)
+        return error
 
     def leave(self, group_id: str, members: Sequence[tuple[str, str | None]]) -> list[GroupError]:
         """See `Groups.leave`."""
@@ -349,6 +391,31 @@ class GroupPartition(SlicedWork):
         errors = group.members.leave(self._broker.tick.monotonic_ms, members)
         self._after(group)
         return errors
+
+    def consumer_heartbeat(
+        self, heartbeat: ConsumerHeartbeat, done: Callable[[ConsumerHeartbeatAnswer], None]
+    ) -> None:
+        """See `Groups.consumer_heartbeat`."""
+        group_id = heartbeat.group_id
+        try:
+            check(heartbeat, self._machines.settings)
+        except Refused as refused:
+            done(ConsumerHeartbeatAnswer(refused.error, refused.message))
+            return
+        joins = heartbeat.member_epoch == JOINS
+        group = self._group(group_id) if joins else self.find(group_id)
+        if group is None or not (joins or isinstance(group.members, ConsumerGroup)):
+            message = f"no member of the consumer protocol is in a group {group_id}"
+            done(ConsumerHeartbeatAnswer(GroupError.UNKNOWN_MEMBER, message))
+            return
+        if not isinstance(group.members, ConsumerGroup) and not self._convert(group):
+            message = f"the group {group_id} has members of the classic protocol, and stays with it"
+            done(ConsumerHeartbeatAnswer(GroupError.UNKNOWN_GROUP, message))
+            return
+        waiting = WaitingMember(consumer=done)
+        self._waiting[waiting] = None
+        group.members.consumer_heartbeat(self._broker.tick.monotonic_ms, heartbeat, waiting)
+        self._after(group)
 
     # --- offsets ---------------------------------------------------------------------------------
 
@@ -385,12 +452,24 @@ class GroupPartition(SlicedWork):
                 found[place] = offset
         return found
 
+    def check_fetch(self, group_id: str, member_id: str, member_epoch: int) -> GroupError:
+        """See `Groups.check_fetch`."""
+        group = self.groups.get(group_id)
+        return GroupError.NONE if group is None else group.members.check_fetch(member_id, member_epoch)
+
     # --- administration --------------------------------------------------------------------------
 
     def describe(self, group_id: str) -> DescribedGroup:
         """See `Groups.describe`."""
         group = self.groups.get(group_id)
         return DescribedGroup(GroupError.NONE, group_id) if group is None else group.members.described()
+
+    def describe_consumer(self, group_id: str) -> DescribedConsumerGroup:
+        """See `Groups.describe_consumer`."""
+        group = self.groups.get(group_id)
+        if group is None:
+            return DescribedConsumerGroup(GroupError.UNKNOWN_GROUP, group_id)
+        return group.members.described_consumer()
 
     def listed(self) -> list[ListedGroup]:
         """See `Groups.listed`."""
@@ -445,10 +524,11 @@ class GroupPartition(SlicedWork):
         def ended(is_stored: bool) -> None:
             group.changes -= 1
             if is_stored:
-                group.is_stored = False
+                group.is_stored, group.unwritten = False, []
 
         group.changes += 1
-        self._log.append(GroupChange([group_record(group.group_id, None)], ended, done))
+        records = [*group.unwritten, *group.members.tombstones()]
+        self._log.append(GroupChange(records, ended, done))
 
     # --- the end ---------------------------------------------------------------------------------
 
@@ -475,7 +555,7 @@ class GroupPartition(SlicedWork):
                 report_bug(self._broker.metrics, "a member is not answered")
         self._offsets.refuse(error)
         self.groups.clear()
-        self._images = {}
+        self._images = GroupImages()
         self._due = []
         self.memory.clear()
 

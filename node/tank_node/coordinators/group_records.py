@@ -2,14 +2,18 @@
 work. Every version is read, and the one that Kafka writes is written.
 
 A record's key and value begin with the version of their message. The version of a key tells what the record
-is about: 0 and 1 a committed offset, 2 a group. A record without a value says that this is gone."""
+is about: 0 and 1 a committed offset, 2 a classic group, 3 to 8 a group of the consumer protocol
+(`consumer_records`). A record without a value says that this is gone."""
 
 from collections.abc import Mapping, Sequence
 from struct import Struct
 from struct import error as StructError
-from typing import Final, TypeAlias
+from typing import Final
 
+from tank_node.coordinators import consumer_records
 from tank_node.coordinators.committed_offset import NO_EPOCH, CommittedOffset
+from tank_node.coordinators.consumer_records import ConsumerRecord
+from tank_node.coordinators.stored_record import StoredRecord, joined, split
 from tank_protos.generated.kafka import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -17,13 +21,8 @@ from tank_protos.generated.kafka import (
     OffsetCommitValue,
 )
 from tank_protos.kafka import produced_batch
-from tank_protos.wire.buffer import Buffer
 from tank_protos.wire.errors import WireError
 
-StoredRecord: TypeAlias = tuple[bytes, bytes | None]
-"""A record's key and value; without a value it deletes what is stored under its key."""
-
-_VERSION: Final = Struct(">h")
 _OFFSET_KEYS: Final = range(2)
 _GROUP_KEY: Final = 2
 OFFSET_KEY_WRITTEN: Final = 1
@@ -67,34 +66,29 @@ class GroupRecord:
         """None: the group is deleted."""
 
 
-def read(key: bytes | None, value: bytes | None) -> OffsetRecord | GroupRecord | None:
+def read(key: bytes | None, value: bytes | None) -> OffsetRecord | GroupRecord | ConsumerRecord | None:
     """What a record says; None for one that can't be read: it is damaged, or of a kind or version that only
     later brokers know."""
     if key is None:
         return None
     try:
-        version, rest = _split(key)
+        version, rest = split(key)
         if version in _OFFSET_KEYS:
             named = OffsetCommitKey.decode(rest, version)
             return OffsetRecord(named.group, named.topic, named.partition, _offset(value))
         if version == _GROUP_KEY:
             return GroupRecord(GroupMetadataKey.decode(rest, version).group, _group(value))
+        if version in consumer_records.KINDS:
+            return consumer_records.read(version, rest, value)
     except WireError:
         pass
     return None
 
 
-def _split(data: bytes) -> tuple[int, memoryview]:
-    """The version at the beginning, and the message behind it. Raises WireError."""
-    if len(data) < _VERSION.size:
-        raise WireError(f"{len(data)} bytes have no version")
-    return _VERSION.unpack_from(data)[0], memoryview(data)[_VERSION.size :]
-
-
 def _offset(value: bytes | None) -> CommittedOffset | None:
     if value is None:
         return None
-    version, rest = _split(value)
+    version, rest = split(value)
     found = OffsetCommitValue.decode(rest, version)
     return CommittedOffset(
         found.offset, found.leader_epoch, found.metadata, found.commit_timestamp, found.expire_timestamp
@@ -104,7 +98,7 @@ def _offset(value: bytes | None) -> CommittedOffset | None:
 def _group(value: bytes | None) -> GroupMetadataValue | None:
     if value is None:
         return None
-    version, rest = _split(value)
+    version, rest = split(value)
     return GroupMetadataValue.decode(rest, version)
 
 
@@ -128,24 +122,20 @@ def offset_record(group_id: str, topic: str, partition: int, offset: CommittedOf
 
 def _encoded(group_id: str, topic: str, partition: int, offset: CommittedOffset | None) -> StoredRecord:
     """As `offset_record`, by the encoders of the messages, which take four times as long."""
-    key = _joined(OFFSET_KEY_WRITTEN, OffsetCommitKey(group_id, topic, partition).encode(OFFSET_KEY_WRITTEN))
+    key = joined(OFFSET_KEY_WRITTEN, OffsetCommitKey(group_id, topic, partition).encode(OFFSET_KEY_WRITTEN))
     if offset is None:
         return key, None
     version, epoch = OFFSET_WRITTEN, offset.leader_epoch
     if offset.expire_ms != _NEVER:
         version, epoch = _EXPIRING_WRITTEN, NO_EPOCH
     value = OffsetCommitValue(offset.offset, epoch, offset.metadata, offset.commit_ms, offset.expire_ms)
-    return key, _joined(version, value.encode(version))
+    return key, joined(version, value.encode(version))
 
 
 def group_record(group_id: str, value: GroupMetadataValue | None) -> StoredRecord:
     """The record of a group; None deletes it. Raises WireError for a text that doesn't fit."""
-    key = _joined(_GROUP_KEY, GroupMetadataKey(group_id).encode(_GROUP_KEY))
-    return key, None if value is None else _joined(_GROUP_WRITTEN, value.encode(_GROUP_WRITTEN))
-
-
-def _joined(version: int, message: Sequence[Buffer]) -> bytes:
-    return b"".join((_VERSION.pack(version), *message))
+    key = joined(_GROUP_KEY, GroupMetadataKey(group_id).encode(_GROUP_KEY))
+    return key, None if value is None else joined(_GROUP_WRITTEN, value.encode(_GROUP_WRITTEN))
 
 
 def batch_of(

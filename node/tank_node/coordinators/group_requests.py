@@ -150,3 +150,5 @@ class ListedGroup:
     group_id: str
     protocol_type: str
     state: GroupState
+    is_classic: bool = True
+    """Whether its members speak the classic protocol, or else the consumer protocol."""

@@ -1,6 +1,7 @@
 """Whether a broker may hold more groups, members and offsets."""
 
 from tank_node.broker.broker import Broker
+from tank_node.coordinators.consumer_requests import JOINS, ConsumerHeartbeat
 from tank_node.coordinators.group_memory import (
     GROUP_BYTES,
     MEMBER_BYTES,
@@ -36,6 +37,13 @@ class GroupRoom:
         else:
             added = group.members.added_by(request)
         return self.has(led, request.member.group_id, 0, added)
+
+    def for_heartbeat(self, led: GroupPartition, heartbeat: ConsumerHeartbeat) -> bool:
+        """Whether a member of the consumer protocol may join."""
+        if heartbeat.member_epoch != JOINS:
+            return True
+        said = sum(map(len, heartbeat.topics or ()))
+        return self.has(led, heartbeat.group_id, 0, GROUP_BYTES + MEMBER_BYTES + said)
 
     def for_sync(self, led: GroupPartition, request: SyncRequest) -> bool:
         """Whether a leader's assignments may be held."""

@@ -1,7 +1,9 @@
 """The settings of groups that an operator chooses."""
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 
+from tank_node.coordinators.assignors import ASSIGNORS
 from tank_node.coordinators.group_limits import GroupLimits
 from tank_protos.wire.names import MAX_PARTITIONS_OF_A_TOPIC
 
@@ -11,6 +13,17 @@ LAG_SERIES = 1_000
 is a series in each scrape, and clients choose its labels freely."""
 MOST_LAG_SERIES = 100_000
 """The greatest number that a configuration may say: some 10 MB in each scrape."""
+
+
+class Migration(StrEnum):
+    """Whether groups change their protocol while they have members: `group.consumer.migration.policy`."""
+
+    BIDIRECTIONAL = "bidirectional"
+    UPGRADE = "upgrade"
+    """Only to the consumer protocol."""
+    DOWNGRADE = "downgrade"
+    """Only to the classic protocol."""
+    DISABLED = "disabled"
 
 
 class GroupSettingError(ValueError):
@@ -41,6 +54,17 @@ class GroupSettings:
     topic_partitions: int = 50
     """`offsets.topic.num.partitions`: the partitions of the internal topic, when it is created. They stay as
     many, because they say where a group is."""
+    consumer_session_ms: int = 45_000
+    """`group.consumer.session.timeout.ms`: how long a member of the consumer protocol may be silent."""
+    consumer_heartbeat_ms: int = 5_000
+    """`group.consumer.heartbeat.interval.ms`: after how long it is to send its next heartbeat."""
+    consumer_max_size: int = 2_000
+    """`group.consumer.max.size`: the most members of a group of the consumer protocol; at most
+    `GroupLimits.members`."""
+    consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    """`group.consumer.assignors`: those that members may ask for; the first one is the usual one."""
+    consumer_migration: Migration = Migration.BIDIRECTIONAL
+    """`group.consumer.migration.policy`."""
     limits: GroupLimits = field(default_factory=GroupLimits)
 
     def __post_init__(self) -> None:
@@ -63,3 +87,16 @@ class GroupSettings:
             raise GroupSettingError(
                 f"offsets.topic.num.partitions must be between 1 and {MAX_PARTITIONS_OF_A_TOPIC}"
             )
+        self._check_consumers()
+
+    def _check_consumers(self) -> None:
+        if not 0 < self.consumer_heartbeat_ms < self.consumer_session_ms:
+            raise GroupSettingError(
+                f"group.consumer.heartbeat.interval.ms ({self.consumer_heartbeat_ms}) must be at least 1, "
+                f"and below group.consumer.session.timeout.ms ({self.consumer_session_ms})"
+            )
+        if not 0 < self.consumer_max_size <= self.limits.members:
+            raise GroupSettingError(f"group.consumer.max.size must be between 1 and {self.limits.members}")
+        unknown = [name for name in self.consumer_assignors if name not in ASSIGNORS]
+        if unknown or not self.consumer_assignors:
+            raise GroupSettingError(f"group.consumer.assignors must be some of {', '.join(ASSIGNORS)}")

@@ -12,8 +12,14 @@ from uuid import uuid4
 from tank_node.broker.broker import Broker
 from tank_node.cluster.view import ChangeKind, TopicChange
 from tank_node.coordinators.bugs import report_bug
+from tank_node.coordinators.consumer_requests import (
+    ConsumerHeartbeat,
+    ConsumerHeartbeatAnswer,
+    DescribedConsumerGroup,
+)
 from tank_node.coordinators.group_error import GroupError
 from tank_node.coordinators.group_listing import GroupListing, Listed
+from tank_node.coordinators.group_machines import GroupMachines
 from tank_node.coordinators.group_partition import GroupPartition
 from tank_node.coordinators.group_requests import (
     CommitRequest,
@@ -33,6 +39,7 @@ from tank_node.coordinators.group_timer import GroupTimer
 from tank_node.coordinators.long_work import LongWork
 from tank_node.coordinators.offset_changes import Committed
 from tank_node.coordinators.offsets_topic import NO_BROKER, Found, OffsetsTopic
+from tank_node.coordinators.view_topics import ViewTopics
 from tank_node.replication.role import Role
 from tank_protos.wire.names import GROUPS_TOPIC
 
@@ -51,7 +58,8 @@ class Groups:
         """new_member_id: returns an id that no member has had, for a client of this name."""
         self.settings = settings
         self._broker = broker
-        self._new_member_id = new_member_id or random_member_id
+        self._view_topics = ViewTopics(broker)
+        self._machines = GroupMachines(settings, self._view_topics, new_member_id or random_member_id)
         self.room = GroupRoom(broker, settings)
         self._topic = OffsetsTopic(broker, settings.topic_partitions)
         self._led: dict[int, GroupPartition] = {}
@@ -120,6 +128,19 @@ class Groups:
         else:
             done(GroupError.NONE, found.leave(group_id, members))
 
+    def consumer_heartbeat(
+        self, heartbeat: ConsumerHeartbeat, done: Callable[[ConsumerHeartbeatAnswer], None]
+    ) -> None:
+        """Takes a heartbeat of a member of the consumer protocol: it joins, lives, or leaves. Answers when
+        what it changed is stored."""
+        found = self._of(heartbeat.group_id)
+        if not isinstance(found, GroupError) and not self.room.for_heartbeat(found, heartbeat):
+            found = GroupError.NOT_AVAILABLE
+        if isinstance(found, GroupError):
+            done(ConsumerHeartbeatAnswer(found))
+        else:
+            found.consumer_heartbeat(heartbeat, done)
+
     # --- offsets ---------------------------------------------------------------------------------
 
     def commit(self, request: CommitRequest, done: Committed) -> None:
@@ -149,6 +170,14 @@ class Groups:
         group = None if isinstance(found, GroupError) else found.groups.get(group_id)
         return 0 if group is None else len(group.offsets)
 
+    def check_fetch(self, group_id: str, member_id: str, member_epoch: int) -> GroupError:
+        """Whether a member of the consumer protocol may see its group's offsets now: not in an epoch that is
+        over. No id and no epoch: it is none."""
+        found = self._of(group_id, may_be_empty=True)
+        if isinstance(found, GroupError):
+            return found
+        return found.check_fetch(group_id, member_id, member_epoch)
+
     # --- administration --------------------------------------------------------------------------
 
     def describe(self, group_id: str) -> DescribedGroup:
@@ -157,6 +186,14 @@ class Groups:
         if isinstance(found, GroupError):
             return DescribedGroup(found, group_id)
         return found.describe(group_id)
+
+    def describe_consumer(self, group_id: str) -> DescribedConsumerGroup:
+        """A group of the consumer protocol with its members. Errors: UNKNOWN_GROUP, also for a group of the
+        classic protocol."""
+        found = self._of(group_id, may_be_empty=True)
+        if isinstance(found, GroupError):
+            return DescribedConsumerGroup(found, group_id)
+        return found.describe_consumer(group_id)
 
     def listed(self) -> tuple[GroupError, list[ListedGroup]]:
         """The groups that this broker coordinates, in one go: they may be too many for that, see `list_all`.
@@ -243,8 +280,7 @@ class Groups:
             led = self._led[number] = GroupPartition(
                 self._broker,
                 partition,
-                self.settings,
-                self._new_member_id,
+                self._machines,
                 self._timer.by,
                 self._work.begin,
                 self.room.memory,
@@ -258,6 +294,7 @@ class Groups:
 
     def _changed(self, change: TopicChange) -> None:
         """The view has changed; the broker's replicas have their roles already."""
+        self._view_topics.note(change)
         if change.kind is ChangeKind.DELETED:
             for led in self._led.values():
                 led.sweep()

@@ -12,9 +12,10 @@ from tank_node.coordinators.deletion import Deletion
 from tank_node.coordinators.group import Group
 from tank_node.coordinators.group_error import GroupError
 from tank_node.coordinators.group_log import GroupChange, GroupLog
-from tank_node.coordinators.group_records import StoredRecord, offset_record
+from tank_node.coordinators.group_records import offset_record
 from tank_node.coordinators.group_requests import CommitRequest, TopicPartition
 from tank_node.coordinators.group_settings import GroupSettings
+from tank_node.coordinators.stored_record import StoredRecord
 from tank_node.metrics import OK
 from tank_protos.wire.errors import WireError
 

@@ -1,8 +1,8 @@
 """Which committed offsets have not been used for so long that they go."""
 
-from tank_node.coordinators.classic_group import ClassicGroup
 from tank_node.coordinators.committed_offset import CommittedOffset
 from tank_node.coordinators.committed_offsets import CommittedOffsets
+from tank_node.coordinators.group_machine import GroupMachine
 from tank_node.coordinators.group_requests import TopicPartition
 from tank_node.coordinators.group_state import GroupState
 
@@ -29,7 +29,7 @@ class OffsetExpiry:
         return partition[0] not in self._read
 
 
-def expiry_of(group: ClassicGroup, wall_ms: int, retention_ms: int) -> OffsetExpiry | None:
+def expiry_of(group: GroupMachine, wall_ms: int, retention_ms: int) -> OffsetExpiry | None:
     """What goes of the group's offsets now; None: nothing.
 
     A group without members loses them `retention_ms` after its last member left or its last commit, a group
@@ -47,6 +47,6 @@ def expiry_of(group: ClassicGroup, wall_ms: int, retention_ms: int) -> OffsetExp
     return OffsetExpiry(read, group.empty_since_ms, wall_ms, retention_ms)
 
 
-def may_go(group: ClassicGroup, offsets: CommittedOffsets) -> bool:
+def may_go(group: GroupMachine, offsets: CommittedOffsets) -> bool:
     """Whether nothing is left of the group: neither members nor offsets, nor any that are about to be."""
     return group.has_nobody and offsets.is_unused

@@ -29,7 +29,7 @@ class Rebalance:
         self.answers = Answers(self.members, actions)
         self._actions = actions
         self._settings = settings
-        self._last_number = 0
+        self.last_number = 0
         """The greatest number that was given to a generation, stored or not."""
         self._phase: JoinPhase | None = None
         self._forming: Forming | None = None
@@ -172,19 +172,19 @@ class Rebalance:
             else:
                 self._become_empty()
             return
-        self._last_number += 1
+        self.last_number += 1
         leader = members.get(self.generation.leader_id)
         if leader is None or leader.join_token is None:
             leader = first
-        generation = Generation(self._last_number, members.vote(), leader.member_id)
+        generation = Generation(self.last_number, members.vote(), leader.member_id)
         joined = frozenset(member.member_id for member in members if member.join_token is not None)
         change = self._actions.store(image_of(self.protocol_type, generation, members, {}), is_whole=False)
         self._forming = Forming(generation, change, joined, everybody(members, generation.protocol))
 
     def _become_empty(self) -> None:
-        self._last_number += 1
+        self.last_number += 1
         self._phase = None
-        self.generation = Generation(self._last_number)
+        self.generation = Generation(self.last_number)
         self.state = GroupState.EMPTY
         # Nobody waits for it. Where it fails, a later coordinator finds members, whose sessions then end.
         self._actions.store(image_of(self.protocol_type, self.generation, (), {}), is_whole=True)
@@ -278,7 +278,7 @@ class Rebalance:
         """Begins as an earlier coordinator has left it. All members get one full session."""
         self.protocol_type = image.protocol_type
         self.generation = Generation(image.generation, image.protocol, image.leader or "")
-        self._last_number = image.generation
+        self.last_number = image.generation
         for member in members:
             self.members.add(member)
             self.set_session(member, now_ms)

@@ -6,6 +6,7 @@ from typing import Final
 
 from tank_node.coordinators import group_records
 from tank_node.coordinators.committed_offset import NO_TOPIC_ID, CommittedOffset
+from tank_node.coordinators.consumer_records import ConsumerRecord
 from tank_node.coordinators.group_records import (
     OFFSET_KEY_WRITTEN,
     OFFSET_WRITTEN,
@@ -51,7 +52,7 @@ class GroupRecordReader:
 
     def read(
         self, key: bytes | None, value: bytes | None, headers: Headers = ()
-    ) -> OffsetRecord | GroupRecord | None:
+    ) -> OffsetRecord | GroupRecord | ConsumerRecord | None:
         """What a record says; None for one that can't be read, as `group_records.read`."""
         if key is None:
             return None

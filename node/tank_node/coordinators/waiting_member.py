@@ -2,30 +2,36 @@
 
 from collections.abc import Callable
 
+from tank_node.coordinators.consumer_requests import ConsumerHeartbeatAnswer
 from tank_node.coordinators.group_error import GroupError
 from tank_node.coordinators.group_requests import JoinAnswer, SyncAnswer
 
 
 class WaitingMember:
-    """A join or a sync that its group's machine has not answered."""
+    """A join, a sync, or a heartbeat of the consumer protocol, that its group's machine has not answered."""
 
-    __slots__ = ("join", "sync")
+    __slots__ = ("consumer", "join", "sync")
 
     def __init__(
         self,
         join: Callable[[JoinAnswer], None] | None = None,
         sync: Callable[[SyncAnswer], None] | None = None,
+        consumer: Callable[[ConsumerHeartbeatAnswer], None] | None = None,
     ) -> None:
         self.join = join
         self.sync = sync
+        self.consumer = consumer
 
-    def answer(self, answer: JoinAnswer | SyncAnswer) -> None:
+    def answer(self, answer: JoinAnswer | SyncAnswer | ConsumerHeartbeatAnswer) -> None:
         """Passes the machine's answer on."""
         if isinstance(answer, JoinAnswer):
             if self.join is not None:
                 self.join(answer)
-        elif self.sync is not None:
-            self.sync(answer)
+        elif isinstance(answer, SyncAnswer):
+            if self.sync is not None:
+                self.sync(answer)
+        elif self.consumer is not None:
+            self.consumer(answer)
 
     def refuse(self, error: GroupError) -> None:
         """Answers instead of the machine."""
@@ -33,3 +39,5 @@ class WaitingMember:
             self.join(JoinAnswer(error))
         if self.sync is not None:
             self.sync(SyncAnswer(error))
+        if self.consumer is not None:
+            self.consumer(ConsumerHeartbeatAnswer(error))

@@ -5,8 +5,7 @@
 - `frame_size`: frames of a wrong size
 - `errors`: Kafka's error codes, and the refusals of brokers, coordinators and controllers as such
 - `settings`: what an operator sets
-- `topic_names`: which names are valid, and which are the cluster's own; `topic_ids`: the 16 bytes by which
-  clients name a topic
+- `topic_names`: which names are valid, and which are the cluster's own
 - `topic_configs`: the settings of topics under Kafka's names; `config_values`: how their values are read and
   shown; `broker_configs`: the settings of brokers; `config_resources`: what has settings
 - `replication_factors`: the default
@@ -33,8 +32,10 @@
 - `elect_leaders`, `alter_partition_reassignments`: `replica_changes` proposes them to the controllers
 - `acls`, `describe_client_quotas`, `describe_user_scram_credentials`, `sasl`: of these there are none
 - `find_coordinator`: the broker that coordinates a group; `join_group`, `sync_group`, `heartbeat`,
-  `leave_group`: members of groups; `offset_commit`, `offset_fetch`: how far groups have read
-- `list_groups`, `describe_groups`, `delete_groups`, `offset_delete`: groups, for administration clients
+  `leave_group`, `consumer_group_heartbeat`: members of groups; `client_host`: their addresses;
+  `offset_commit`, `offset_fetch`: how far groups have read
+- `list_groups`, `describe_groups`, `consumer_group_describe`, `delete_groups`, `offset_delete`: groups, for
+  administration clients
 - `create_topics`, `create_partitions`, `delete_topics`: changes of topics; `topic_changes`: until the
   controllers have made them; `assignments`: brokers that clients choose
 - `describe_configs`: settings; `alter_configs`, `incremental_alter_configs`: their changes, `config_changes`:

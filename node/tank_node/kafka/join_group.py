@@ -4,11 +4,12 @@ from typing import TYPE_CHECKING, Final
 
 from tank_node.coordinators.group_requests import JoinAnswer, JoinRequest, MemberName
 from tank_node.coordinators.groups import groups_of
+from tank_node.kafka.client_host import client_host
 from tank_node.kafka.errors import of_group, outcome_of
 from tank_protos.generated.kafka import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
 
 if TYPE_CHECKING:
-    from tank_node.kafka.session import KafkaCall, KafkaSession
+    from tank_node.kafka.session import KafkaCall
 
 _NEEDS_MEMBER_ID_SINCE: Final = 4
 """The first version in which a new member gets its id before it is one."""
@@ -16,8 +17,6 @@ _NULLS_SINCE: Final = 7
 """The first version in which no protocol is null; before that it is empty."""
 _SKIP_ASSIGNMENT_SINCE: Final = 9
 """The first version in which a leader can be told that its generation has its assignments."""
-_MAPPED: Final = "::ffff:"
-"""Before the IPv4 address of a client that came to a socket for both kinds."""
 
 
 def join_group(call: "KafkaCall", body: memoryview) -> None:
@@ -30,7 +29,7 @@ def join_group(call: "KafkaCall", body: memoryview) -> None:
     joins = JoinRequest(
         MemberName(request.group_id, request.member_id, instance_id),
         call.client_id or "",
-        _client_host(call.session),
+        client_host(call.session),
         session_ms,
         session_ms if rebalance_ms < 0 else rebalance_ms,
         request.protocol_type,
@@ -58,8 +57,3 @@ def join_group(call: "KafkaCall", body: memoryview) -> None:
         call.answer(response, outcome_of(error))
 
     groups_of(call.session.broker).join(joins, done)
-
-
-def _client_host(session: "KafkaSession") -> str:
-    """The client's address as Kafka's brokers write it, and its tools show it: behind a slash."""
-    return f"/{session.came_from().removeprefix(_MAPPED)}"

@@ -15,8 +15,9 @@ from tank_protos.wire import varint
 if TYPE_CHECKING:
     from tank_node.kafka.session import KafkaCall
 
-_TYPE: Final = "classic"
-"""The type of all groups: their members coordinate themselves by JoinGroup and SyncGroup."""
+_CLASSIC: Final = "classic"
+_CONSUMER: Final = "consumer"
+"""The types of groups: how their members speak with the coordinator."""
 _PORTION: Final = 1_000
 """The groups that are written in one go: some 3 ms."""
 _FLEXIBLE_SINCE: Final = 3
@@ -34,11 +35,15 @@ def list_groups(call: "KafkaCall", body: memoryview) -> None:
         wanted = [
             each
             for each in listed
-            if (not states or each.state.value.lower() in states) and (not types or _TYPE in types)
+            if (not states or each.state.value.lower() in states) and (not types or _type_of(each) in types)
         ]
         _ListAnswer(call, error, wanted).go_on()
 
     groups_of(call.session.broker).list_all(done)
+
+
+def _type_of(group: Listed) -> str:
+    return _CLASSIC if group.is_classic else _CONSUMER
 
 
 class _ListAnswer:
@@ -61,7 +66,8 @@ class _ListAnswer:
         response = ListGroupsResponse(
             error_code=self._code,
             groups=[
-                ListedGroup(each.group_id, each.protocol_type, each.state.value, _TYPE) for each in portion
+                ListedGroup(each.group_id, each.protocol_type, each.state.value, _type_of(each))
+                for each in portion
             ],
         )
         if not first and self._written >= len(self._groups):

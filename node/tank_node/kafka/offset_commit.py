@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 from tank_node.coordinators.group_error import GroupError
 from tank_node.coordinators.group_requests import CommitRequest, CommittedOffset, MemberName, TopicPartition
 from tank_node.coordinators.groups import groups_of
-from tank_node.kafka.errors import first_error, of_group, outcome_of
+from tank_node.kafka.errors import KafkaError, first_error, of_group, outcome_of
 from tank_protos.generated.kafka import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _UNKNOWN_GROUP_SINCE: Final = 9
 """The first version whose clients know that a group may not be there."""
+_EPOCHS_SINCE: Final = 9
+"""The first version that members of the consumer protocol may send."""
 _NOT_SAID: Final = -1
 """Stands for a time in messages."""
 
@@ -32,12 +34,17 @@ def offset_commit(call: "KafkaCall", body: memoryview) -> None:
     coordinator takes it."""
     request = OffsetCommitRequest.decode(body, call.version)
 
+    def error_of(error: GroupError) -> KafkaError:
+        if error is GroupError.STALE_MEMBER_EPOCH and call.version < _EPOCHS_SINCE:
+            return KafkaError.UNSUPPORTED_VERSION
+        return of_group(error)
+
     def done(results: Mapping[TopicPartition, GroupError]) -> None:
         topics = [
             OffsetCommitResponseTopic(
                 topic.name,
                 [
-                    OffsetCommitResponsePartition(number, of_group(results[topic.name, number]))
+                    OffsetCommitResponsePartition(number, error_of(results[topic.name, number]))
                     for number in (each.partition_index for each in topic.partitions)
                 ],
             )

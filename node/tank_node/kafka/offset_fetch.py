@@ -32,6 +32,8 @@ _ERROR_OF_ALL_SINCE: Final = 2
 say that nothing is committed, and the consumer would begin anew: there each partition has the error."""
 _SEVERAL_SINCE: Final = 8
 """The first version that names several groups."""
+_NOBODY: Final = ("", -1)
+"""The member and the epoch of a request that comes from no member of the consumer protocol."""
 _NO_OFFSET: Final = CommittedOffset(-1)
 """Stands for a partition for which nothing was committed, which is no error."""
 
@@ -79,12 +81,16 @@ class FetchedOffsets:
         self._note_bytes = FETCHED_NOTE_BYTES
 
     def committed(
-        self, group_id: str, topics: _Topics
+        self, group_id: str, topics: _Topics, reader: tuple[str, int] = _NOBODY
     ) -> tuple[KafkaError, Mapping[TopicPartition, CommittedOffset]]:
-        """A group's offsets in these topics, or in all (None); or why it has none here."""
+        """A group's offsets in these topics, or in all (None); or why it has none here. reader: the member
+        of the consumer protocol that asks, and its epoch."""
         wanted = _wanted(topics)
         if wanted is None and self._groups.count_offsets(group_id) > self._room:
             return KafkaError.POLICY_VIOLATION, {}
+        error = self._groups.check_fetch(group_id, *reader)
+        if error:
+            return of_group(error), {}
         error, committed = self._groups.committed(group_id, wanted)
         if error:
             return of_group(error), {}
@@ -105,7 +111,8 @@ def _partition(number: int, offset: CommittedOffset, missing: KafkaError) -> Off
 
 
 def _group(lookup: FetchedOffsets, group: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
-    error, committed = lookup.committed(group.group_id, group.topics)
+    reader = (group.member_id or "", group.member_epoch)
+    error, committed = lookup.committed(group.group_id, group.topics, reader)
     if error:
         return OffsetFetchResponseGroup(group.group_id, error_code=error)
     topics = [
