@@ -13,7 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from tank_node.broker.forwarding import ForwardingPolicy
-from tank_node.coordinators.group_settings import LAG_SERIES, MOST_LAG_SERIES, GroupSettings
+from tank_node.coordinators.group_settings import LAG_SERIES, MOST_LAG_SERIES, GroupSettings, Migration
 from tank_node.limits import Limits
 from tank_node.metrics import KAFKA_CLIENT_IDS, MAX_KAFKA_CLIENT_IDS
 from tank_protos import topic_settings
@@ -105,6 +105,12 @@ class NodeConfig:
     group_initial_delay_ms: int | None
     """How long a group without members waits for more when the first one joins; None: a broker alone does not
     wait, one of a cluster waits as long as Kafka."""
+    group_consumer_session_ms: int
+    """How long a member of a group whose broker assigns the partitions may be silent."""
+    group_consumer_heartbeat_ms: int
+    """After how long such a member sends its next heartbeat; shorter than its session."""
+    group_consumer_migration: Migration
+    """Whether groups with members change between the two protocols."""
     offsets_retention_minutes: int
     """How long a group's committed offsets are kept that nobody uses."""
     group_lag_series: int
@@ -270,6 +276,14 @@ def _check_sessions(values: dict[str, object]) -> None:
         raise ConfigError(
             f"--group-min-session-ms ({shortest}) is above --group-max-session-ms ({longest}): "
             "no client could join a group"
+        )
+    heartbeat, session = values["group_consumer_heartbeat_ms"], values["group_consumer_session_ms"]
+    assert isinstance(heartbeat, int)
+    assert isinstance(session, int)
+    if heartbeat >= session:
+        raise ConfigError(
+            f"--group-consumer-heartbeat-ms ({heartbeat}) is not below "
+            f"--group-consumer-session-ms ({session}): every member would count as gone"
         )
 
 
@@ -485,6 +499,30 @@ OPTIONS = (
         f"{GroupSettings().initial_delay_ms} for a broker of a cluster.",
         _number(0, _INT_MAX),
         None,
+    ),
+    Option(
+        "group_consumer_session_ms",
+        "MS",
+        "How long a member of a group whose broker assigns the partitions may be silent, as Kafka's "
+        "group.consumer.session.timeout.ms.",
+        _number(1, _INT_MAX),
+        str(GroupSettings().consumer_session_ms),
+    ),
+    Option(
+        "group_consumer_heartbeat_ms",
+        "MS",
+        "After how long such a member sends its next heartbeat, as Kafka's "
+        "group.consumer.heartbeat.interval.ms: so long a change of the group takes to reach it.",
+        _number(1, _INT_MAX),
+        str(GroupSettings().consumer_heartbeat_ms),
+    ),
+    Option(
+        "group_consumer_migration",
+        "|".join(Migration),
+        "Whether groups with members change between the two protocols, as Kafka's "
+        "group.consumer.migration.policy.",
+        _choice(Migration),
+        Migration.BIDIRECTIONAL,
     ),
     Option(
         "offsets_retention_minutes",

@@ -184,6 +184,9 @@ class NodeProcess(ABC):
             max_session_ms=config.group_max_session_ms,
             initial_delay_ms=self.group_initial_delay_ms if delay_ms is None else delay_ms,
             offsets_retention_ms=config.offsets_retention_minutes * MINUTE_MS,
+            consumer_session_ms=config.group_consumer_session_ms,
+            consumer_heartbeat_ms=config.group_consumer_heartbeat_ms,
+            consumer_migration=config.group_consumer_migration,
             lag_series=config.group_lag_series,
         )
 

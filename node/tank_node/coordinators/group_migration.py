@@ -7,7 +7,7 @@ from tank_node.coordinators.consumer_group import ConsumerGroup
 from tank_node.coordinators.consumer_member import ClassicSide, Progress, Said, Standing
 from tank_node.coordinators.group_error import GroupError
 from tank_node.coordinators.group_records import group_record
-from tank_node.coordinators.group_settings import GroupSettings
+from tank_node.coordinators.group_settings import GroupSettings, Migration
 from tank_node.coordinators.group_state import GroupState
 from tank_node.coordinators.member import Member
 from tank_node.coordinators.subscription import (
@@ -21,6 +21,8 @@ from tank_node.coordinators.topics import Topics
 from tank_protos.generated.kafka.group_metadata_value import GroupMetadataValue, MemberMetadata
 
 _NOBODY = (GroupState.EMPTY, GroupState.DEAD)
+_UPGRADES = (Migration.BIDIRECTIONAL, Migration.UPGRADE)
+_DOWNGRADES = (Migration.BIDIRECTIONAL, Migration.DOWNGRADE)
 
 
 class GroupMigration:
@@ -39,7 +41,7 @@ class GroupMigration:
         group = ConsumerGroup(classic.group_id, settings, self._topics, self._new_member_id, last)
         if classic.state in _NOBODY:
             return group
-        if settings.consumer_migration not in ("bidirectional", "upgrade"):
+        if settings.consumer_migration not in _UPGRADES:
             return None
         if classic.protocol_type != CONSUMER or len(classic.rebalance.members) >= settings.consumer_max_size:
             return None
@@ -63,7 +65,7 @@ class GroupMigration:
     def downgraded(self, group: ConsumerGroup, now_ms: int, wall_ms: int) -> ClassicGroup | None:
         """The group as one of the classic protocol, whose members alone are left, and begin a rebalance; None
         if it stays. The consumer group's last change deletes it, and stores the classic one."""
-        if self._settings.consumer_migration not in ("bidirectional", "downgrade"):
+        if self._settings.consumer_migration not in _DOWNGRADES:
             return None
         sharing = group.sharing
         sides = [(member, side) for member in sharing.members if (side := member.said.classic) is not None]

@@ -81,6 +81,36 @@ def _of_groups(session: "KafkaSession") -> list[BrokerConfig]:
     settings = groups_of(session.broker).settings
     shown = (
         (
+            "group.consumer.assignors",
+            ",".join(settings.consumer_assignors),
+            ",".join(_GROUP_DEFAULTS.consumer_assignors),
+            "The assignors that members may ask for where the broker assigns the partitions.",
+        ),
+        (
+            "group.consumer.heartbeat.interval.ms",
+            settings.consumer_heartbeat_ms,
+            _GROUP_DEFAULTS.consumer_heartbeat_ms,
+            "After how long a member sends its next heartbeat where the broker assigns the partitions.",
+        ),
+        (
+            "group.consumer.max.size",
+            settings.consumer_max_size,
+            _GROUP_DEFAULTS.consumer_max_size,
+            "The most members of a group where the broker assigns the partitions.",
+        ),
+        (
+            "group.consumer.migration.policy",
+            settings.consumer_migration,
+            _GROUP_DEFAULTS.consumer_migration,
+            "Whether groups with members change between the two protocols.",
+        ),
+        (
+            "group.consumer.session.timeout.ms",
+            settings.consumer_session_ms,
+            _GROUP_DEFAULTS.consumer_session_ms,
+            "How long a member may be silent where the broker assigns the partitions.",
+        ),
+        (
             "group.initial.rebalance.delay.ms",
             settings.initial_delay_ms,
             _GROUP_DEFAULTS.initial_delay_ms,
@@ -124,9 +154,13 @@ def _of_groups(session: "KafkaSession") -> list[BrokerConfig]:
         ),
     )
     return [
-        BrokerConfig(name, str(value), ConfigType.INT, about, _source(is_default=value == default))
+        BrokerConfig(name, str(value), _type_of(value), about, _source(is_default=value == default))
         for name, value, default, about in shown
     ]
+
+
+def _type_of(value: object) -> ConfigType:
+    return ConfigType.INT if isinstance(value, int) else ConfigType.STRING
 
 
 def own_configs(session: "KafkaSession") -> list[BrokerConfig]:

@@ -7,6 +7,7 @@ import pytest
 
 from tank_node.app import config as node_config
 from tank_node.app.config import OPTIONS, ConfigError, LineFormat, ListenAddress, LogLevel, NodeConfig
+from tank_node.coordinators.group_settings import Migration
 from tank_protos.topic_settings import FlushPolicy
 
 HOME = {"HOME": "/home/u"}
@@ -139,6 +140,9 @@ def test_groups_have_kafkas_settings() -> None:
     assert config.offsets_retention_minutes == 7 * 24 * 60
     assert load({"group_min_session_ms": "100"}).group_min_session_ms == 100
     assert load(environment={"TANK_GROUP_INITIAL_DELAY_MS": "0"}).group_initial_delay_ms == 0
+    assert (config.group_consumer_session_ms, config.group_consumer_heartbeat_ms) == (45_000, 5_000)
+    assert config.group_consumer_migration is Migration.BIDIRECTIONAL
+    assert load({"group_consumer_migration": "upgrade"}).group_consumer_migration is Migration.UPGRADE
     assert load(file="offsets_retention_minutes = 1").offsets_retention_minutes == 1
     assert (config.group_lag_series, load({"group_lag_series": "0"}).group_lag_series) == (1_000, 0)
 
@@ -146,6 +150,11 @@ def test_groups_have_kafkas_settings() -> None:
 def test_a_shortest_session_above_the_longest_is_refused() -> None:
     with pytest.raises(ConfigError, match="--group-min-session-ms"):
         load({"group_min_session_ms": "2", "group_max_session_ms": "1"})
+
+
+def test_a_heartbeat_that_is_not_shorter_than_the_session_is_refused() -> None:
+    with pytest.raises(ConfigError, match="--group-consumer-heartbeat-ms"):
+        load({"group_consumer_heartbeat_ms": "2", "group_consumer_session_ms": "2"})
 
 
 @pytest.mark.parametrize(
@@ -204,6 +213,9 @@ def test_an_address_of_the_outside_is_where_it_listens_and_where_it_is_reached()
         ("group_min_session_ms", "0"),
         ("group_max_session_ms", "2147483648"),
         ("group_initial_delay_ms", "-1"),
+        ("group_consumer_session_ms", "0"),
+        ("group_consumer_heartbeat_ms", "0"),
+        ("group_consumer_migration", "never"),
         ("offsets_retention_minutes", "0"),
         ("group_lag_series", "100001"),
         ("flush", "never"),

@@ -7,7 +7,7 @@ import pytest
 from tank_node.coordinators.consumer_requests import ConsumerHeartbeat, ConsumerHeartbeatAnswer
 from tank_node.coordinators.group_error import GroupError
 from tank_node.coordinators.group_requests import JoinAnswer, JoinRequest, MemberName, SyncAnswer, SyncRequest
-from tank_node.coordinators.group_settings import GroupSettings
+from tank_node.coordinators.group_settings import GroupSettings, Migration
 from tank_node.coordinators.group_state import GroupState
 from tank_node.coordinators.subscription import assignment_bytes
 from tests.support.groups.consumer_scene import subscription
@@ -228,8 +228,8 @@ def test_the_group_is_classic_again_when_the_last_other_member_is_silent(tmp_pat
         assert group.listed() == [(GroupState.PREPARING_REBALANCE, True)]
 
 
-@pytest.mark.parametrize("policy", ["downgrade", "disabled"])
-def test_without_upgrades_a_classic_group_with_members_stays(tmp_path: Path, policy: str) -> None:
+@pytest.mark.parametrize("policy", [Migration.DOWNGRADE, Migration.DISABLED])
+def test_without_upgrades_a_classic_group_with_members_stays(tmp_path: Path, policy: Migration) -> None:
     settings = GroupSettings(topic_partitions=1, initial_delay_ms=0, consumer_migration=policy)
     with coordinating(tmp_path, settings=settings) as at:
         group = Group(at)
@@ -241,7 +241,7 @@ def test_without_upgrades_a_classic_group_with_members_stays(tmp_path: Path, pol
 
 
 def test_without_downgrades_classic_members_stay_in_the_group(tmp_path: Path) -> None:
-    settings = GroupSettings(topic_partitions=1, initial_delay_ms=0, consumer_migration="upgrade")
+    settings = GroupSettings(topic_partitions=1, initial_delay_ms=0, consumer_migration=Migration.UPGRADE)
     with coordinating(tmp_path, settings=settings) as at:
         group = Group(at)
         group.classic_member()
