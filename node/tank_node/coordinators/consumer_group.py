@@ -240,5 +240,5 @@ class ConsumerGroup(GroupMachine):
     # What becomes of it
 
     def replaces_classic(self) -> None:
-        """It was a group of the classic protocol, whose record goes with its first change."""
-        self.sharing.outbox.mark((Kind.CLASSIC, ""))
+        """It was a group of the classic protocol, whose record its own takes the place of."""
+        self.sharing.outbox.mark((Kind.CLASSIC, ""), (Kind.GROUP, ""))

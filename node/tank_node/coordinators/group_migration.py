@@ -40,6 +40,7 @@ class GroupMigration:
         last = classic.rebalance.last_number
         group = ConsumerGroup(classic.group_id, settings, self._topics, self._new_member_id, last)
         if classic.state in _NOBODY:
+            group.sharing.is_there = classic.state is GroupState.EMPTY
             return group
         if settings.consumer_migration not in _UPGRADES:
             return None
