@@ -183,6 +183,7 @@ class Scene:
             if isinstance(action, Store):
                 self.unstored.append(action)
                 continue
+            assert isinstance(action, Answer)
             self._deliver(action)
         if self.stores_at_once and self.unstored:
             self.store()

@@ -218,6 +218,7 @@ class World:
             if isinstance(action, Store):
                 self.unstored.append(action)
             else:
+                assert isinstance(action, Answer)
                 self._deliver(action)
         instances = [m.instance_id for m in self.group.described().members if m.instance_id is not None]
         assert len(instances) == len(set(instances)), "an instance has two members"
