@@ -11,7 +11,7 @@ from tank_node.coordinators.consumer_targets import Targets
 from tank_node.coordinators.group_settings import GroupSettings
 from tank_node.coordinators.group_state import GroupState
 from tank_node.coordinators.stored_record import StoredRecord
-from tank_node.coordinators.topics import NOWHERE, Places, Topics
+from tank_node.coordinators.topics import NOWHERE, Place, Places, Topics
 
 
 class Sharing:
@@ -194,7 +194,7 @@ class Sharing:
 
     def places(self, partitions: Mapping[str, tuple[int, ...]]) -> Places:
         """As `named`, the other way; without topics that there are none of."""
-        found = set()
+        found: set[Place] = set()
         for name, numbers in partitions.items():
             shape = self._topics.named(name)
             if shape is not None:
