@@ -79,7 +79,7 @@ def test_a_record_without_a_value_says_that_it_is_gone(key: Key, value: Value) -
             (Kind.MEMBER, "a"),
             Said(None, None, "c", "/h", frozenset(), "", 9, None, ClassicSide(6, (("r", b"m"),))),
             "0005 0001 67 0001 61",
-            "0000 00 00 02 63 03 2f68 01 00 00000009 00 01 00 0b 01 00000006 02 02 72 02 6d 00 00",
+            "0000 00 00 02 63 03 2f68 01 00 00000009 00 01 00 0c 01 00000006 02 02 72 02 6d 00 00",
         ),
         (
             (Kind.TOPICS, ""),

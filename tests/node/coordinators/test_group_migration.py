@@ -110,7 +110,7 @@ def test_a_group_of_the_consumer_protocol_is_kept_in_the_log(tmp_path: Path) -> 
         assert group.orders(group.heartbeat("a")) == TEN
         assert group.listed() == [(GroupState.STABLE, False)]
         described = at.groups.describe_consumer(GROUP)
-    with coordinating(tmp_path) as at:
+    with coordinating(tmp_path, controller=at.node.controller) as at:
         group = Group(at)
         assert at.groups.describe_consumer(GROUP) == described
         assert group.heartbeat("a", 1, TEN).error is NONE
@@ -136,7 +136,7 @@ def test_an_empty_classic_group_is_taken_over_and_its_generations_go_on(tmp_path
         answer = group.heartbeat("a")
         assert answer.member_epoch > old.generation
         assert group.listed() == [(GroupState.STABLE, False)]
-    with coordinating(tmp_path) as at:
+    with coordinating(tmp_path, controller=at.node.controller) as at:
         assert Group(at).listed() == [(GroupState.STABLE, False)]
 
 
@@ -148,7 +148,7 @@ def test_an_empty_group_of_the_consumer_protocol_is_taken_over_and_its_epochs_go
         old = group.classic_member()
         assert old.generation > epoch
         assert group.listed() == [(GroupState.STABLE, True)]
-    with coordinating(tmp_path) as at:
+    with coordinating(tmp_path, controller=at.node.controller) as at:
         assert Group(at).listed() == [(GroupState.STABLE, True)]
 
 
@@ -174,7 +174,7 @@ def test_an_upgraded_group_is_one_to_another_coordinator(tmp_path: Path) -> None
         group.heartbeat("a")
         described = at.groups.describe_consumer(GROUP)
         assert len(described.members) == 2
-    with coordinating(tmp_path) as at:
+    with coordinating(tmp_path, controller=at.node.controller) as at:
         group = Group(at)
         assert at.groups.describe_consumer(GROUP) == described
         assert group.listed() == [(GroupState.RECONCILING, False)]
@@ -184,8 +184,9 @@ def test_those_who_wait_in_a_classic_group_are_sent_to_join_again(tmp_path: Path
     with coordinating(tmp_path) as at:
         group = Group(at)
         old = group.classic_member()
-        waiting = group.begin_join(old.member_id, TEN)
+        waiting = group.begin_join()
         assert not waiting
+        assert group.classic_heartbeat(old.member_id, old.generation) is GroupError.REBALANCING
         group.heartbeat("a")
         assert [each.error for each in waiting] == [GroupError.REBALANCING]
 
@@ -200,7 +201,7 @@ def test_the_group_is_classic_again_when_only_classic_members_are_left(tmp_path:
         (answer,) = group.begin_join(old.member_id)
         assert answer.generation > old.generation + 1
         assert answer.leader_id == old.member_id
-    with coordinating(tmp_path) as at:
+    with coordinating(tmp_path, controller=at.node.controller) as at:
         assert Group(at).listed() == [(GroupState.COMPLETING_REBALANCE, True)]
 
 
@@ -210,7 +211,7 @@ def test_a_downgraded_group_is_classic_to_another_coordinator(tmp_path: Path) ->
         old = group.classic_member()
         group.heartbeat("a")
         group.heartbeat("a", -1)
-    with coordinating(tmp_path) as at:
+    with coordinating(tmp_path, controller=at.node.controller) as at:
         group = Group(at)
         assert group.listed() == [(GroupState.STABLE, True)]
         assert at.groups.describe(GROUP).members[0].member_id == old.member_id
@@ -289,7 +290,7 @@ def test_a_group_of_the_consumer_protocol_is_deleted_when_it_is_empty(tmp_path: 
         assert results == [{GROUP: NONE}]
         assert at.groups.describe_consumer(GROUP).error is GroupError.UNKNOWN_GROUP
         assert not group.listed()
-    with coordinating(tmp_path) as at:
+    with coordinating(tmp_path, controller=at.node.controller) as at:
         assert not Group(at).listed()
 
 

@@ -5,11 +5,13 @@ from pathlib import Path
 from tank_node.coordinators.classic_group import ClassicGroup
 from tank_node.coordinators.group import Group
 from tank_node.coordinators.group_error import GroupError
+from tank_node.coordinators.group_machines import GroupMachines
 from tank_node.coordinators.group_partition import GroupPartition
 from tank_node.coordinators.group_requests import ListedGroup, MemberName
 from tank_node.coordinators.group_settings import GroupSettings
 from tank_node.limits import Limits
 from tests.support.groups.coordinating import GROUP, Coordinating, coordinating
+from tests.support.groups.known_topics import KnownTopics
 
 SLICED = Limits(group_slice_ms=0)
 """Each step is a slice of its own."""
@@ -240,9 +242,8 @@ def test_a_group_whose_time_is_always_over_keeps_no_look_going(tmp_path: Path) -
     with coordinating(tmp_path) as at:
         ready(at)
         rings: list[int] = []
-        led = GroupPartition(
-            at.node.broker, at.partition(), at.groups.settings, str, rings.append, lambda _: None
-        )
+        machines = GroupMachines(at.groups.settings, KnownTopics({}), str)
+        led = GroupPartition(at.node.broker, at.partition(), machines, rings.append, lambda _: None)
         while led.state is GroupError.LOADING:
             led.slice()
         machine = Restless(GROUP, at.groups.settings, str)
