@@ -194,7 +194,7 @@ class ClassicMembers:
             if not member_id and instance_id is not None:
                 member = members.of_instance(instance_id)
                 error = GroupError.NONE if member is not None else GroupError.UNKNOWN_MEMBER
-            elif instance_id is not None or members.pending.pop(member_id, None) is None:
+            elif members.pending.pop(member_id, None) is None:
                 member, error = members.find(MemberName("", member_id, instance_id))
             if member is not None:
                 sharing.dismiss(member)

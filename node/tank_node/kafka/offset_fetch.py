@@ -88,9 +88,10 @@ class FetchedOffsets:
         wanted = _wanted(topics)
         if wanted is None and self._groups.count_offsets(group_id) > self._room:
             return KafkaError.POLICY_VIOLATION, {}
-        error = self._groups.check_fetch(group_id, *reader)
-        if error:
-            return of_group(error), {}
+        if reader != _NOBODY:
+            error = self._groups.check_fetch(group_id, *reader)
+            if error:
+                return of_group(error), {}
         error, committed = self._groups.committed(group_id, wanted)
         if error:
             return of_group(error), {}
