@@ -155,6 +155,11 @@ def test_a_broker_shows_the_settings_of_groups(node: BenchNode) -> None:
     configs = {each.name: each for each in describe(node, BROKER, "1").configs}
     shown = {name: each.value for name, each in configs.items() if name.startswith(("group.", "offset"))}
     assert shown == {
+        "group.consumer.assignors": "uniform,range",
+        "group.consumer.heartbeat.interval.ms": "5000",
+        "group.consumer.max.size": "2000",
+        "group.consumer.migration.policy": "bidirectional",
+        "group.consumer.session.timeout.ms": "45000",
         "group.initial.rebalance.delay.ms": "3000",
         "group.max.session.timeout.ms": "1800000",
         "group.max.size": "2000",

@@ -71,6 +71,9 @@ class ScriptedGroups(Groups):
     ) -> None:
         self.committing.append((request, done))
 
+    def check_fetch(self, group_id: str, member_id: str, member_epoch: int) -> GroupError:
+        return self.error
+
     def committed(
         self, group_id: str, partitions: Sequence[TopicPartition] | None
     ) -> tuple[GroupError, Mapping[TopicPartition, CommittedOffset]]:
