@@ -11,7 +11,7 @@
   generation to the next; `members`, `member`, `group_state`, `group_image`, `subscription`: what it knows,
   and how that is stored
 - `consumer_group`: the machine of a group whose members the coordinator gives their partitions (KIP-848);
-  `consumer_heartbeats`, `classic_members`, `refused`: what members of both protocols ask of it;
+  `consumer_heartbeats`, `classic_members`, `member_refused`: what members of both protocols ask of it;
   `consumer_sharing`, `consumer_members`, `consumer_member`, `consumer_targets`, `assignors`: who has what,
   and is to have what; `consumer_outbox`, `consumer_records`: how that is stored, and answered when it is;
   `topics`, `topic_pattern`, `view_topics`: what there is to read

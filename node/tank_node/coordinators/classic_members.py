@@ -7,7 +7,13 @@ there is more to give or to take.
 
 from collections.abc import Callable, Sequence
 
-from tank_node.coordinators.consumer_member import ClassicSide, ConsumerMember, Progress, Said, Standing
+from tank_node.coordinators.consumer_member import (
+    ClassicSide,
+    ConsumerMember,
+    MemberStanding,
+    Said,
+    ShareProgress,
+)
 from tank_node.coordinators.consumer_sharing import Sharing
 from tank_node.coordinators.group_error import GroupError
 from tank_node.coordinators.group_requests import (
@@ -18,10 +24,10 @@ from tank_node.coordinators.group_requests import (
     SyncRequest,
 )
 from tank_node.coordinators.group_settings import GroupSettings
-from tank_node.coordinators.refused import Refused
+from tank_node.coordinators.member_refused import MemberRefused
 from tank_node.coordinators.subscription import (
     CONSUMER,
-    Subscription,
+    ConsumerSubscription,
     assignment_bytes,
     read_subscription,
 )
@@ -41,7 +47,7 @@ class ClassicMembers:
 
     def join(self, now_ms: int, request: JoinRequest) -> JoinAnswer:
         """Takes a member in, or one step further, and returns its answer, which may be sent when all changes
-        are stored. Raises Refused."""
+        are stored. Raises MemberRefused."""
         sharing = self._sharing
         subscription = self._check(request)
         member, has_changed = self._member(now_ms, request, subscription)
@@ -60,17 +66,17 @@ class ClassicMembers:
             request.protocols[0][0],
         )
 
-    def _check(self, request: JoinRequest) -> Subscription:
+    def _check(self, request: JoinRequest) -> ConsumerSubscription:
         settings = self._settings
         if not settings.min_session_ms <= request.session_ms <= settings.max_session_ms:
-            raise Refused(GroupError.INVALID_SESSION_TIMEOUT)
+            raise MemberRefused(GroupError.INVALID_SESSION_TIMEOUT)
         if sum(len(name) + len(said) for name, said in request.protocols) > settings.limits.member_bytes:
-            raise Refused(GroupError.GROUP_FULL)
+            raise MemberRefused(GroupError.GROUP_FULL)
         if request.protocol_type != CONSUMER or not request.protocols:
-            raise Refused(GroupError.INCONSISTENT_PROTOCOL)
+            raise MemberRefused(GroupError.INCONSISTENT_PROTOCOL)
         subscription = read_subscription(request.protocols[0][1])
         if subscription is None or not self._agrees(request):
-            raise Refused(GroupError.INCONSISTENT_PROTOCOL)
+            raise MemberRefused(GroupError.INCONSISTENT_PROTOCOL)
         return subscription
 
     def _agrees(self, request: JoinRequest) -> bool:
@@ -83,7 +89,7 @@ class ClassicMembers:
         return bool(common)
 
     def _member(
-        self, now_ms: int, request: JoinRequest, subscription: Subscription
+        self, now_ms: int, request: JoinRequest, subscription: ConsumerSubscription
     ) -> tuple[ConsumerMember, bool]:
         """The member that joins, and whether the group has changed by it."""
         sharing = self._sharing
@@ -104,7 +110,7 @@ class ClassicMembers:
         if name.member_id and name.member_id not in members.pending:
             known, error = members.find(name)
             if known is None:
-                raise Refused(error)
+                raise MemberRefused(error)
         else:
             known = None if name.instance_id is None else members.of_instance(name.instance_id)
             if known is not None:  # a static member's process starts again
@@ -112,14 +118,14 @@ class ClassicMembers:
         if known is not None:
             return known, sharing.update(known, said)
         if len(members) >= self._settings.consumer_max_size:
-            raise Refused(GroupError.GROUP_FULL)
+            raise MemberRefused(GroupError.GROUP_FULL)
         if name.member_id:
             member_id = name.member_id
         else:
             member_id = self._new_member_id(name.instance_id or request.client_id)
             if request.needs_member_id and name.instance_id is None:
                 self._promise(now_ms, request, member_id)
-        member = ConsumerMember(member_id, said, Standing())
+        member = ConsumerMember(member_id, said, MemberStanding())
         sharing.admit(member)
         return member, True
 
@@ -127,31 +133,31 @@ class ClassicMembers:
         """Sends a dynamic member back with its id, for which there is a place for some time."""
         pending = self._sharing.members.pending
         if len(pending) >= self._settings.consumer_max_size:
-            raise Refused(GroupError.GROUP_FULL)
+            raise MemberRefused(GroupError.GROUP_FULL)
         pending[member_id] = now_ms + request.session_ms
         self._sharing.wake_by(now_ms + request.session_ms)
-        raise Refused(GroupError.MEMBER_ID_REQUIRED, member_id)
+        raise MemberRefused(GroupError.MEMBER_ID_REQUIRED, member_id)
 
     # --- syncing, living, leaving -------------------------------------------------------------------
 
     def sync(self, now_ms: int, request: SyncRequest) -> SyncAnswer:
-        """A member's assignment, which may be sent when all changes are stored. Raises Refused."""
+        """A member's assignment, which may be sent when all changes are stored. Raises MemberRefused."""
         member, classic = self._known(request.member, request.generation)
         protocol, metadata = classic.protocols[0]
         if request.protocol_type not in (None, CONSUMER) or request.protocol not in (None, protocol):
-            raise Refused(GroupError.INCONSISTENT_PROTOCOL)
+            raise MemberRefused(GroupError.INCONSISTENT_PROTOCOL)
         sharing = self._sharing
         sharing.hear(now_ms, member)
         standing = member.standing
-        if standing.epoch < sharing.epoch and standing.progress is not Progress.REVOKING:
+        if standing.epoch < sharing.epoch and standing.progress is not ShareProgress.REVOKING:
             self._call_back(now_ms, member)
-            raise Refused(GroupError.REBALANCING)
+            raise MemberRefused(GroupError.REBALANCING)
         member.sync_by_ms = None
         assigned = assignment_bytes(metadata, sharing.named(standing.assigned))
         return SyncAnswer(GroupError.NONE, assigned, CONSUMER, protocol)
 
     def heartbeat(self, now_ms: int, name: MemberName, generation: int) -> None:
-        """A member lives. Raises Refused: REBALANCING where it is to join again."""
+        """A member lives. Raises MemberRefused: REBALANCING where it is to join again."""
         member, _ = self._known(name, generation)
         sharing = self._sharing
         sharing.hear(now_ms, member)
@@ -159,11 +165,11 @@ class ClassicMembers:
         standing = member.standing
         if (
             standing.epoch < sharing.epoch
-            or standing.progress is Progress.REVOKING
+            or standing.progress is ShareProgress.REVOKING
             or sharing.is_waiting_in_vain(member)
         ):
             self._call_back(now_ms, member)
-            raise Refused(GroupError.REBALANCING)
+            raise MemberRefused(GroupError.REBALANCING)
 
     def _call_back(self, now_ms: int, member: ConsumerMember) -> None:
         """A member is to join again, within its rebalance timeout."""
@@ -174,12 +180,12 @@ class ClassicMembers:
     def _known(self, name: MemberName, generation: int) -> tuple[ConsumerMember, ClassicSide]:
         member, error = self._sharing.members.find(name)
         if member is None:
-            raise Refused(error)
+            raise MemberRefused(error)
         classic = member.said.classic
         if classic is None:
-            raise Refused(GroupError.UNKNOWN_MEMBER)
+            raise MemberRefused(GroupError.UNKNOWN_MEMBER)
         if generation != member.standing.epoch:
-            raise Refused(GroupError.ILLEGAL_GENERATION)
+            raise MemberRefused(GroupError.ILLEGAL_GENERATION)
         return member, classic
 
     def leave(self, leaving: Sequence[tuple[str, str | None]]) -> list[GroupError]:

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 
 from tank_node.coordinators.classic_members import ClassicMembers
-from tank_node.coordinators.consumer_heartbeats import Heartbeats
-from tank_node.coordinators.consumer_records import ConsumerImage, Kind
+from tank_node.coordinators.consumer_heartbeats import ConsumerHeartbeats
+from tank_node.coordinators.consumer_records import ConsumerImage, KeyKind
 from tank_node.coordinators.consumer_requests import (
     ConsumerHeartbeat,
     ConsumerHeartbeatAnswer,
@@ -28,7 +28,7 @@ from tank_node.coordinators.group_requests import (
 )
 from tank_node.coordinators.group_settings import GroupSettings
 from tank_node.coordinators.group_state import GroupState
-from tank_node.coordinators.refused import Refused
+from tank_node.coordinators.member_refused import MemberRefused
 from tank_node.coordinators.stored_record import StoredRecord
 from tank_node.coordinators.subscription import CONSUMER
 from tank_node.coordinators.topics import Topics
@@ -37,7 +37,7 @@ from tank_node.coordinators.topics import Topics
 class ConsumerGroup(GroupMachine):
     """One group whose members say what they read and what they have, and hear what they are to have.
 
-    `sharing` decides, `Heartbeats` and `ClassicMembers` are its members' two languages.
+    `sharing` decides, `ConsumerHeartbeats` and `ClassicMembers` are its members' two languages.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class ConsumerGroup(GroupMachine):
         self.group_id = group_id
         self.empty_since_ms = -1
         self.sharing = Sharing(group_id, settings, topics, epoch)
-        self._heartbeats = Heartbeats(settings, topics, new_member_id, self.sharing)
+        self._heartbeats = ConsumerHeartbeats(settings, topics, new_member_id, self.sharing)
         self._classic = ClassicMembers(settings, new_member_id, self.sharing)
 
     @classmethod
@@ -142,14 +142,14 @@ class ConsumerGroup(GroupMachine):
         outbox = self.sharing.outbox
         try:
             outbox.answer(token, self._heartbeats.take(now_ms, heartbeat))
-        except Refused as refused:
+        except MemberRefused as refused:
             outbox.refuse(token, ConsumerHeartbeatAnswer(refused.error, refused.message))
 
     def join(self, now_ms: int, request: JoinRequest, token: object) -> None:
         outbox = self.sharing.outbox
         try:
             outbox.answer(token, self._classic.join(now_ms, request))
-        except Refused as refused:
+        except MemberRefused as refused:
             member_id = request.member.member_id
             if refused.error is GroupError.MEMBER_ID_REQUIRED:
                 member_id = refused.message or ""
@@ -161,13 +161,13 @@ class ConsumerGroup(GroupMachine):
         outbox = self.sharing.outbox
         try:
             outbox.answer(token, self._classic.sync(now_ms, request))
-        except Refused as refused:
+        except MemberRefused as refused:
             outbox.refuse(token, SyncAnswer(refused.error))
 
     def heartbeat(self, now_ms: int, name: MemberName, generation: int) -> GroupError:
         try:
             self._classic.heartbeat(now_ms, name, generation)
-        except Refused as refused:
+        except MemberRefused as refused:
             return refused.error
         return GroupError.NONE
 
@@ -241,4 +241,4 @@ class ConsumerGroup(GroupMachine):
 
     def replaces_classic(self) -> None:
         """It was a group of the classic protocol, whose record its own takes the place of."""
-        self.sharing.outbox.mark((Kind.CLASSIC, ""), (Kind.GROUP, ""))
+        self.sharing.outbox.mark((KeyKind.CLASSIC, ""), (KeyKind.GROUP, ""))

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from tank_node.coordinators.consumer_member import ConsumerMember, Progress, Said, Standing
+from tank_node.coordinators.consumer_member import ConsumerMember, MemberStanding, Said, ShareProgress
 from tank_node.coordinators.consumer_requests import (
     JOINS,
     LEAVES_FOR_A_WHILE,
@@ -13,11 +13,11 @@ from tank_node.coordinators.consumer_requests import (
 from tank_node.coordinators.consumer_sharing import Sharing
 from tank_node.coordinators.group_error import GroupError
 from tank_node.coordinators.group_settings import GroupSettings
-from tank_node.coordinators.refused import Refused
+from tank_node.coordinators.member_refused import MemberRefused
 from tank_node.coordinators.topics import NOWHERE, InvalidPattern, Places, Topics
 
 
-class Heartbeats:
+class ConsumerHeartbeats:
     """Takes heartbeats, and says what the members hear, or why they are refused."""
 
     def __init__(
@@ -30,7 +30,7 @@ class Heartbeats:
 
     def take(self, now_ms: int, heartbeat: ConsumerHeartbeat) -> ConsumerHeartbeatAnswer:
         """Takes a heartbeat, and returns its answer, which may be sent when all changes are stored. Raises
-        Refused: then nothing has changed."""
+        MemberRefused: then nothing has changed."""
         check(heartbeat, self._settings)
         if heartbeat.member_epoch < JOINS:
             return self._leave(heartbeat)
@@ -76,7 +76,7 @@ class Heartbeats:
             try:
                 self._topics.matching(heartbeat.topic_regex)
             except InvalidPattern as error:
-                raise Refused(GroupError.INVALID_REGEX, str(error)) from None
+                raise MemberRefused(GroupError.INVALID_REGEX, str(error)) from None
 
     def _known(self, heartbeat: ConsumerHeartbeat) -> ConsumerMember:
         """The member that sends a heartbeat that doesn't join."""
@@ -86,11 +86,11 @@ class Heartbeats:
         else:
             member = members.of_instance(heartbeat.instance_id)
             if member is not None and member.member_id != heartbeat.member_id:
-                raise Refused(
+                raise MemberRefused(
                     GroupError.FENCED_INSTANCE, f"another member has the instance id {heartbeat.instance_id}"
                 )
         if member is None:
-            raise Refused(GroupError.UNKNOWN_MEMBER, f"the group has no member {heartbeat.member_id}")
+            raise MemberRefused(GroupError.UNKNOWN_MEMBER, f"the group has no member {heartbeat.member_id}")
         return member
 
     @staticmethod
@@ -103,7 +103,7 @@ class Heartbeats:
         is_previous = epoch == standing.previous_epoch and standing.epoch > 0
         if is_previous and owned is not None and owned <= standing.assigned:
             return
-        raise Refused(
+        raise MemberRefused(
             GroupError.FENCED_MEMBER_EPOCH,
             f"the member is in epoch {standing.epoch}, not {epoch}: it gives all up, and joins again",
         )
@@ -118,7 +118,7 @@ class Heartbeats:
         if static is not None and static is not known:
             is_away = static.standing.epoch == LEAVES_FOR_A_WHILE
             if not is_away and not static.is_classic:
-                raise Refused(
+                raise MemberRefused(
                     GroupError.UNRELEASED_INSTANCE_ID,
                     f"the member {static.member_id} lives under the instance id {said.instance_id}",
                 )
@@ -128,14 +128,14 @@ class Heartbeats:
         elif known is not None:
             member = known
             if member.said.instance_id not in (None, said.instance_id):
-                raise Refused(GroupError.FENCED_INSTANCE, "the member has another instance id")
+                raise MemberRefused(GroupError.FENCED_INSTANCE, "the member has another instance id")
             # It says that it has nothing: it comes in like a new one, and keeps its target.
-            sharing.stand(now_ms, member, Standing())
+            sharing.stand(now_ms, member, MemberStanding())
         else:
             if len(members) >= self._settings.consumer_max_size:
-                raise Refused(GroupError.GROUP_FULL, "the group has as many members as it may have")
+                raise MemberRefused(GroupError.GROUP_FULL, "the group has as many members as it may have")
             member_id = heartbeat.member_id or self._new_member_id(said.client_id)
-            member = ConsumerMember(member_id, said, Standing())
+            member = ConsumerMember(member_id, said, MemberStanding())
             sharing.admit(member)
             return member, True
         return member, sharing.update(member, said)
@@ -147,9 +147,11 @@ class Heartbeats:
         member = self._known(heartbeat)
         if heartbeat.member_epoch == LEAVES_FOR_A_WHILE:
             if member.said.instance_id is None:
-                raise Refused(GroupError.INVALID_REQUEST, "only a member with an instance id may come back")
+                raise MemberRefused(
+                    GroupError.INVALID_REQUEST, "only a member with an instance id may come back"
+                )
             before = member.standing
-            away = Standing(LEAVES_FOR_A_WHILE, before.epoch, Progress.THERE, before.assigned)
+            away = MemberStanding(LEAVES_FOR_A_WHILE, before.epoch, ShareProgress.THERE, before.assigned)
             sharing.stand(0, member, away)
         else:
             sharing.dismiss(member)
@@ -160,29 +162,33 @@ class Heartbeats:
 
 
 def check(heartbeat: ConsumerHeartbeat, settings: GroupSettings) -> None:
-    """Raises Refused for a heartbeat that says what none may say."""
+    """Raises MemberRefused for a heartbeat that says what none may say."""
     limits = settings.limits
     named = (heartbeat.member_id, heartbeat.instance_id, heartbeat.rack_id, heartbeat.topic_regex)
     topics = heartbeat.topics or ()
     if len(heartbeat.group_id.encode("utf-8", "surrogateescape")) > limits.name_bytes:
-        raise Refused(GroupError.INVALID_GROUP_ID, f"a group's name has at most {limits.name_bytes} bytes")
+        raise MemberRefused(
+            GroupError.INVALID_GROUP_ID, f"a group's name has at most {limits.name_bytes} bytes"
+        )
     if any(len(each or "") > limits.member_text_characters for each in named):
-        raise Refused(
+        raise MemberRefused(
             GroupError.INVALID_REQUEST, f"an id has at most {limits.member_text_characters} characters"
         )
     if sum(map(len, topics)) > limits.member_bytes:
-        raise Refused(GroupError.INVALID_REQUEST, "the member names too many topics")
+        raise MemberRefused(GroupError.INVALID_REQUEST, "the member names too many topics")
     if not heartbeat.member_id and heartbeat.member_epoch != JOINS:
-        raise Refused(GroupError.INVALID_REQUEST, "the member's id may only be empty where it joins")
+        raise MemberRefused(GroupError.INVALID_REQUEST, "the member's id may only be empty where it joins")
     if heartbeat.instance_id == "" or heartbeat.rack_id == "":
-        raise Refused(GroupError.INVALID_REQUEST, "an instance id and a rack may be missing, but not empty")
+        raise MemberRefused(
+            GroupError.INVALID_REQUEST, "an instance id and a rack may be missing, but not empty"
+        )
     if heartbeat.member_epoch < LEAVES_FOR_A_WHILE:
-        raise Refused(GroupError.INVALID_REQUEST, f"there is no epoch {heartbeat.member_epoch}")
+        raise MemberRefused(GroupError.INVALID_REQUEST, f"there is no epoch {heartbeat.member_epoch}")
     if heartbeat.member_epoch == LEAVES_FOR_A_WHILE and heartbeat.instance_id is None:
-        raise Refused(GroupError.INVALID_REQUEST, "only a member with an instance id may come back")
+        raise MemberRefused(GroupError.INVALID_REQUEST, "only a member with an instance id may come back")
     if heartbeat.assignor is not None and heartbeat.assignor not in settings.consumer_assignors:
         known = ", ".join(settings.consumer_assignors)
-        raise Refused(
+        raise MemberRefused(
             GroupError.UNSUPPORTED_ASSIGNOR, f"there is no assignor {heartbeat.assignor[:100]}, but {known}"
         )
     if heartbeat.member_epoch == JOINS:
@@ -191,11 +197,11 @@ def check(heartbeat: ConsumerHeartbeat, settings: GroupSettings) -> None:
 
 def _check_join(heartbeat: ConsumerHeartbeat) -> None:
     if heartbeat.rebalance_ms < 0:
-        raise Refused(GroupError.INVALID_REQUEST, "a member that joins says its rebalance timeout")
+        raise MemberRefused(GroupError.INVALID_REQUEST, "a member that joins says its rebalance timeout")
     if heartbeat.owned is None or any(heartbeat.owned.values()):
-        raise Refused(GroupError.INVALID_REQUEST, "a member that joins has no partitions, and says so")
+        raise MemberRefused(GroupError.INVALID_REQUEST, "a member that joins has no partitions, and says so")
     if heartbeat.topics is None and heartbeat.topic_regex is None:
-        raise Refused(GroupError.INVALID_REQUEST, "a member that joins says which topics it reads")
+        raise MemberRefused(GroupError.INVALID_REQUEST, "a member that joins says which topics it reads")
 
 
 def said_by(heartbeat: ConsumerHeartbeat, before: Said) -> Said:

@@ -7,7 +7,7 @@ from enum import IntEnum
 from tank_node.coordinators.topics import NOWHERE, Place, Places
 
 
-class Progress(IntEnum):
+class ShareProgress(IntEnum):
     """How far a member is on its way to its target; the numbers are those of its stored record."""
 
     THERE = 0
@@ -50,12 +50,12 @@ class Said:
 
 
 @dataclass(slots=True, frozen=True)
-class Standing:
+class MemberStanding:
     """What a member has, and as of which epoch."""
 
     epoch: int = 0
     previous_epoch: int = 0
-    progress: Progress = Progress.THERE
+    progress: ShareProgress = ShareProgress.THERE
     assigned: Places = NOWHERE
     """What it may read."""
     revoking: Places = NOWHERE
@@ -68,11 +68,11 @@ class Standing:
 
     def is_at(self, epoch: int) -> bool:
         """Whether the member has its target of this epoch."""
-        return self.progress is Progress.THERE and self.epoch == epoch
+        return self.progress is ShareProgress.THERE and self.epoch == epoch
 
     def toward(
         self, target: Places, target_epoch: int, owned: Places | None, is_free: Callable[[Place], bool]
-    ) -> "Standing":
+    ) -> "MemberStanding":
         """The standing after a heartbeat: one step toward the target.
 
         First the member gives up what is not its any more, in its old epoch, and only when it no longer names
@@ -80,24 +80,26 @@ class Standing:
         that it has; None: it didn't say. is_free: whether no other member has a partition.
         """
         epoch = self.epoch
-        if self.progress is Progress.THERE and epoch == target_epoch:
+        if self.progress is ShareProgress.THERE and epoch == target_epoch:
             return self
-        if self.progress is Progress.REVOKING:
+        if self.progress is ShareProgress.REVOKING:
             if owned is None or owned & self.revoking:
                 return self
             epoch += 1
         kept = self.assigned & target
         lost = self.assigned - target
         if lost and (owned is None or owned & lost):
-            return self._now(epoch, Progress.REVOKING, kept, lost)
+            return self._now(epoch, ShareProgress.REVOKING, kept, lost)
         wanted = target - kept
         got = frozenset(place for place in wanted if is_free(place))
-        progress = Progress.THERE if len(got) == len(wanted) else Progress.WAITING
+        progress = ShareProgress.THERE if len(got) == len(wanted) else ShareProgress.WAITING
         return self._now(target_epoch, progress, kept | got, NOWHERE)
 
-    def _now(self, epoch: int, progress: Progress, assigned: Places, revoking: Places) -> "Standing":
+    def _now(
+        self, epoch: int, progress: ShareProgress, assigned: Places, revoking: Places
+    ) -> "MemberStanding":
         previous = self.previous_epoch if epoch == self.epoch else self.epoch
-        return Standing(epoch, previous, progress, assigned, revoking)
+        return MemberStanding(epoch, previous, progress, assigned, revoking)
 
 
 class ConsumerMember:
@@ -114,7 +116,7 @@ class ConsumerMember:
         "sync_by_ms",
     )
 
-    def __init__(self, member_id: str, said: Said, standing: Standing) -> None:
+    def __init__(self, member_id: str, said: Said, standing: MemberStanding) -> None:
         self.member_id = member_id
         self.said = said
         self.standing = standing

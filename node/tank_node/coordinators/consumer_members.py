@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from tank_node.coordinators.consumer_member import ConsumerMember, Standing
+from tank_node.coordinators.consumer_member import ConsumerMember, MemberStanding
 from tank_node.coordinators.group_error import GroupError
 from tank_node.coordinators.group_requests import MemberName
 from tank_node.coordinators.topics import Place
@@ -72,7 +72,7 @@ class ConsumerMembers:
 
     def remove(self, member: ConsumerMember) -> None:
         """Forgets a member; what it had is free."""
-        self.stand(member, Standing())
+        self.stand(member, MemberStanding())
         del self._by_id[member.member_id]
         instance_id = member.said.instance_id
         if instance_id is not None and self._instances.get(instance_id) is member:
@@ -80,7 +80,7 @@ class ConsumerMembers:
         self.classic -= member.is_classic
         self.said_bytes -= member.said.size
 
-    def stand(self, member: ConsumerMember, standing: Standing) -> None:
+    def stand(self, member: ConsumerMember, standing: MemberStanding) -> None:
         """Gives a member another standing."""
         before, after = member.standing.held, standing.held
         for place in before - after:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import Final, TypeAlias
 
-from tank_node.coordinators.consumer_member import ClassicSide, Progress, Said, Standing
+from tank_node.coordinators.consumer_member import ClassicSide, MemberStanding, Said, ShareProgress
 from tank_node.coordinators.stored_record import StoredRecord, joined, split
 from tank_node.coordinators.topics import Places, TopicId, TopicShape
 from tank_protos.generated.kafka import (
@@ -40,7 +40,7 @@ from tank_protos.wire.buffer import Buffer
 from tank_protos.wire.errors import WireError
 
 
-class Kind(IntEnum):
+class KeyKind(IntEnum):
     """What a record is about; the number is its key's version."""
 
     CLASSIC = 2
@@ -53,14 +53,14 @@ class Kind(IntEnum):
     CURRENT = 8
 
 
-KINDS: Final = range(Kind.GROUP, Kind.CURRENT + 1)
+KINDS: Final = range(KeyKind.GROUP, KeyKind.CURRENT + 1)
 """The versions of the keys of these records."""
 _WRITTEN: Final = 0
 """The version of values."""
 
-Key: TypeAlias = tuple[Kind, str]
+Key: TypeAlias = tuple[KeyKind, str]
 """What a record is about, and the member's id where it is about one."""
-Value: TypeAlias = int | Mapping[str, TopicShape] | Said | Places | Standing | None
+Value: TypeAlias = int | Mapping[str, TopicShape] | Said | Places | MemberStanding | None
 """What a record says: the epochs of GROUP and TARGETS, topics by name, a member's words, target and standing.
 None: it is gone."""
 
@@ -97,32 +97,32 @@ _Key: TypeAlias = (
 )
 
 
-def _key(group_id: str, kind: Kind, member_id: str) -> _Key:
+def _key(group_id: str, kind: KeyKind, member_id: str) -> _Key:
     match kind:
-        case Kind.CLASSIC:
+        case KeyKind.CLASSIC:
             return GroupMetadataKey(group_id)
-        case Kind.GROUP:
+        case KeyKind.GROUP:
             return ConsumerGroupMetadataKey(group_id)
-        case Kind.TOPICS:
+        case KeyKind.TOPICS:
             return ConsumerGroupPartitionMetadataKey(group_id)
-        case Kind.MEMBER:
+        case KeyKind.MEMBER:
             return ConsumerGroupMemberMetadataKey(group_id, member_id)
-        case Kind.TARGETS:
+        case KeyKind.TARGETS:
             return ConsumerGroupTargetAssignmentMetadataKey(group_id)
-        case Kind.TARGET:
+        case KeyKind.TARGET:
             return ConsumerGroupTargetAssignmentMemberKey(group_id, member_id)
-        case Kind.CURRENT:
+        case KeyKind.CURRENT:
             return ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id)
 
 
-def _value(kind: Kind, value: Value) -> list[Buffer]:
+def _value(kind: KeyKind, value: Value) -> list[Buffer]:
     if isinstance(value, int):
-        if kind is Kind.GROUP:
+        if kind is KeyKind.GROUP:
             return ConsumerGroupMetadataValue(value).encode(_WRITTEN)
         return ConsumerGroupTargetAssignmentMetadataValue(value).encode(_WRITTEN)
     if isinstance(value, Said):
         return _said(value).encode(_WRITTEN)
-    if isinstance(value, Standing):
+    if isinstance(value, MemberStanding):
         return ConsumerGroupCurrentMemberAssignmentValue(
             value.epoch,
             value.previous_epoch,
@@ -171,25 +171,27 @@ def by_topic(places: Places) -> list[tuple[TopicId, list[int]]]:
 def read(kind: int, key: memoryview, value: bytes | None) -> ConsumerRecord | None:
     """What a record says, whose key is of a version of `KINDS`; None for a version of the value that only
     later brokers know. Raises WireError."""
-    group_id, member_id = _named(Kind(kind), key)
-    return ConsumerRecord(group_id, (Kind(kind), member_id), None if value is None else _said_by(kind, value))
+    group_id, member_id = _named(KeyKind(kind), key)
+    return ConsumerRecord(
+        group_id, (KeyKind(kind), member_id), None if value is None else _said_by(kind, value)
+    )
 
 
-def _named(kind: Kind, key: memoryview) -> tuple[str, str]:
+def _named(kind: KeyKind, key: memoryview) -> tuple[str, str]:
     match kind:
-        case Kind.GROUP:
+        case KeyKind.GROUP:
             return ConsumerGroupMetadataKey.decode(key, kind).group_id, ""
-        case Kind.TOPICS:
+        case KeyKind.TOPICS:
             return ConsumerGroupPartitionMetadataKey.decode(key, kind).group_id, ""
-        case Kind.TARGETS:
+        case KeyKind.TARGETS:
             return ConsumerGroupTargetAssignmentMetadataKey.decode(key, kind).group_id, ""
-        case Kind.MEMBER:
+        case KeyKind.MEMBER:
             member = ConsumerGroupMemberMetadataKey.decode(key, kind)
             return member.group_id, member.member_id
-        case Kind.TARGET:
+        case KeyKind.TARGET:
             target = ConsumerGroupTargetAssignmentMemberKey.decode(key, kind)
             return target.group_id, target.member_id
-        case Kind.CURRENT:
+        case KeyKind.CURRENT:
             current = ConsumerGroupCurrentMemberAssignmentKey.decode(key, kind)
             return current.group_id, current.member_id
     raise WireError(f"a key of version {kind} is not of these")
@@ -198,27 +200,27 @@ def _named(kind: Kind, key: memoryview) -> tuple[str, str]:
 def _said_by(kind: int, value: bytes) -> Value:
     version, rest = split(value)
     match kind:
-        case Kind.GROUP:
+        case KeyKind.GROUP:
             return ConsumerGroupMetadataValue.decode(rest, version).epoch
-        case Kind.TARGETS:
+        case KeyKind.TARGETS:
             return ConsumerGroupTargetAssignmentMetadataValue.decode(rest, version).assignment_epoch
-        case Kind.TOPICS:
+        case KeyKind.TOPICS:
             topics = ConsumerGroupPartitionMetadataValue.decode(rest, version).topics
             return {
                 each.topic_name: TopicShape(each.topic_id, each.topic_name, each.num_partitions)
                 for each in topics
             }
-        case Kind.MEMBER:
+        case KeyKind.MEMBER:
             return _member(ConsumerGroupMemberMetadataValue.decode(rest, version))
-        case Kind.TARGET:
+        case KeyKind.TARGET:
             return _places(ConsumerGroupTargetAssignmentMemberValue.decode(rest, version).topic_partitions)
         case _:
             found = ConsumerGroupCurrentMemberAssignmentValue.decode(rest, version)
             try:
-                progress = Progress(found.state)
+                progress = ShareProgress(found.state)
             except ValueError:
                 raise WireError(f"a member can't be in state {found.state}") from None
-            return Standing(
+            return MemberStanding(
                 found.member_epoch,
                 found.previous_member_epoch,
                 progress,
@@ -260,7 +262,7 @@ class ConsumerImage:
         self.topics: dict[str, TopicShape] = {}
         self.members: dict[str, Said] = {}
         self.targets: dict[str, Places] = {}
-        self.standings: dict[str, Standing] = {}
+        self.standings: dict[str, MemberStanding] = {}
 
     @property
     def is_gone(self) -> bool:
@@ -274,21 +276,21 @@ class ConsumerImage:
         kind, member_id = key
         if isinstance(value, Said):
             self.members[member_id] = value
-        elif isinstance(value, Standing):
+        elif isinstance(value, MemberStanding):
             self.standings[member_id] = value
         elif isinstance(value, frozenset):
             self.targets[member_id] = value
         elif isinstance(value, Mapping):
             self.topics = dict(value)
-        elif kind is Kind.GROUP:
+        elif kind is KeyKind.GROUP:
             self.epoch = value or 0
-        elif kind is Kind.TARGETS:
+        elif kind is KeyKind.TARGETS:
             self.target_epoch = value or 0
-        elif kind is Kind.TOPICS:
+        elif kind is KeyKind.TOPICS:
             self.topics = {}
-        elif kind is Kind.MEMBER:
+        elif kind is KeyKind.MEMBER:
             self.members.pop(member_id, None)
-        elif kind is Kind.TARGET:
+        elif kind is KeyKind.TARGET:
             self.targets.pop(member_id, None)
         else:
             self.standings.pop(member_id, None)

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 
 from tank_node.coordinators import consumer_records
-from tank_node.coordinators.consumer_member import ConsumerMember, Progress, Said, Standing
+from tank_node.coordinators.consumer_member import ConsumerMember, MemberStanding, Said, ShareProgress
 from tank_node.coordinators.consumer_members import ConsumerMembers
 from tank_node.coordinators.consumer_outbox import Outbox
-from tank_node.coordinators.consumer_records import ConsumerImage, Key, Kind, Value
+from tank_node.coordinators.consumer_records import ConsumerImage, Key, KeyKind, Value
 from tank_node.coordinators.consumer_targets import Targets
 from tank_node.coordinators.group_settings import GroupSettings
 from tank_node.coordinators.group_state import GroupState
@@ -63,15 +63,15 @@ class Sharing:
         """A member is in. The caller says `refresh`."""
         self.is_there = True
         self.members.add(member)
-        self.outbox.mark((Kind.MEMBER, member.member_id), (Kind.CURRENT, member.member_id))
+        self.outbox.mark((KeyKind.MEMBER, member.member_id), (KeyKind.CURRENT, member.member_id))
 
-    def take_over(self, now_ms: int, member_id: str, said: Said, standing: Standing) -> None:
+    def take_over(self, now_ms: int, member_id: str, said: Said, standing: MemberStanding) -> None:
         """A member comes with a group of the classic protocol: it has what it had there. The caller says
         `refresh`."""
         member = ConsumerMember(member_id, said, standing)
         self.admit(member)
         self.targets.by_member[member_id] = standing.assigned
-        self.outbox.mark((Kind.TARGET, member_id))
+        self.outbox.mark((KeyKind.TARGET, member_id))
         self.hear(now_ms, member)
 
     def update(self, member: ConsumerMember, said: Said) -> bool:
@@ -82,18 +82,22 @@ class Sharing:
             return False
         member.said = said
         self.members.note(member)
-        self.outbox.mark((Kind.MEMBER, member.member_id))
+        self.outbox.mark((KeyKind.MEMBER, member.member_id))
         return (said.topics, said.regex, said.assignor) != (before.topics, before.regex, before.assignor)
 
     def replace(self, member: ConsumerMember, member_id: str) -> ConsumerMember:
         """A static member's new process takes its place, with its target. Returns the new member, which has
         nothing."""
-        found = ConsumerMember(member_id, member.said, Standing())
+        found = ConsumerMember(member_id, member.said, MemberStanding())
         self.members.remove(member)
         self.members.add(found)
         self.targets.move(member.member_id, member_id)
         for each in (member.member_id, member_id):
-            self.outbox.mark((Kind.MEMBER, each), (Kind.TARGET, each), (Kind.CURRENT, each))
+            self.outbox.mark(
+                (KeyKind.MEMBER, each),
+                (KeyKind.TARGET, each),
+                (KeyKind.CURRENT, each),
+            )
         return found
 
     def dismiss(self, member: ConsumerMember) -> None:
@@ -101,19 +105,19 @@ class Sharing:
         self.members.remove(member)
         self.targets.forget(member.member_id)
         each = member.member_id
-        self.outbox.mark((Kind.MEMBER, each), (Kind.TARGET, each), (Kind.CURRENT, each))
+        self.outbox.mark((KeyKind.MEMBER, each), (KeyKind.TARGET, each), (KeyKind.CURRENT, each))
 
     def refresh(self, *, has_changed: bool) -> None:
         """Begins another epoch if members have changed, or topics have, and makes its targets."""
         has_other_topics = self.targets.look(self.members, anew=has_changed)
         if has_other_topics:
-            self.outbox.mark((Kind.TOPICS, ""))
+            self.outbox.mark((KeyKind.TOPICS, ""))
         if has_changed or has_other_topics:
             self.epoch += 1
-            self.outbox.mark((Kind.GROUP, ""))
+            self.outbox.mark((KeyKind.GROUP, ""))
         if self.epoch > self.targets.epoch and len(self.members):
             changed = self.targets.make(self.epoch, self.members)
-            self.outbox.mark((Kind.TARGETS, ""), *((Kind.TARGET, member_id) for member_id in changed))
+            self.outbox.mark((KeyKind.TARGETS, ""), *((KeyKind.TARGET, member_id) for member_id in changed))
 
     def advance(self, now_ms: int, member: ConsumerMember, owned: Places | None) -> None:
         """A member goes one step toward its target. owned: what it says that it has; None: it didn't say."""
@@ -124,18 +128,18 @@ class Sharing:
         if standing is not member.standing and standing != member.standing:
             self.stand(now_ms, member, standing)
 
-    def stand(self, now_ms: int, member: ConsumerMember, standing: Standing) -> None:
+    def stand(self, now_ms: int, member: ConsumerMember, standing: MemberStanding) -> None:
         """A member has another standing; one that is to give partitions up has its time for that."""
         self.members.stand(member, standing)
-        self.outbox.mark((Kind.CURRENT, member.member_id))
+        self.outbox.mark((KeyKind.CURRENT, member.member_id))
         member.revoke_by_ms = None
-        if standing.progress is Progress.REVOKING:
+        if standing.progress is ShareProgress.REVOKING:
             member.revoke_by_ms = now_ms + max(member.said.rebalance_ms, 0)
             self.wake_by(member.revoke_by_ms)
 
     def is_waiting_in_vain(self, member: ConsumerMember) -> bool:
         """Whether some of what a member waits for is free by now."""
-        if member.standing.progress is not Progress.WAITING:
+        if member.standing.progress is not ShareProgress.WAITING:
             return False
         missing = self.targets.of(member.member_id) - member.standing.assigned
         return any(self.members.is_free(place, member) for place in missing)
@@ -177,7 +181,7 @@ class Sharing:
         self._soonest_ms = None
         for member in self.members:
             self.hear(now_ms, member)
-            if member.standing.progress is Progress.REVOKING:
+            if member.standing.progress is ShareProgress.REVOKING:
                 member.revoke_by_ms = now_ms + max(member.said.rebalance_ms, 0)
                 self.wake_by(member.revoke_by_ms)
 
@@ -209,20 +213,20 @@ class Sharing:
 
     def _value(self, key: Key) -> Value:
         kind, member_id = key
-        if not self.is_there or kind is Kind.CLASSIC:
+        if not self.is_there or kind is KeyKind.CLASSIC:
             return None
-        if kind is Kind.GROUP:
+        if kind is KeyKind.GROUP:
             return self.epoch
-        if kind is Kind.TARGETS:
+        if kind is KeyKind.TARGETS:
             return self.targets.epoch
-        if kind is Kind.TOPICS:
+        if kind is KeyKind.TOPICS:
             return self.targets.shapes
-        if kind is Kind.TARGET:
+        if kind is KeyKind.TARGET:
             return self.targets.by_member.get(member_id)
         member = self.members.get(member_id)
         if member is None:
             return None
-        return member.said if kind is Kind.MEMBER else member.standing
+        return member.said if kind is KeyKind.MEMBER else member.standing
 
     def tombstones(self) -> list[StoredRecord]:
         """The records that delete the group from the log."""
@@ -242,14 +246,14 @@ class Sharing:
         self.targets.epoch = image.target_epoch
         self.targets.shapes = dict(image.topics)
         self.targets.by_member = {each: image.targets.get(each, NOWHERE) for each in image.members}
-        self.outbox.keys.update({(Kind.GROUP, ""), (Kind.TOPICS, ""), (Kind.TARGETS, "")})
+        self.outbox.keys.update({(KeyKind.GROUP, ""), (KeyKind.TOPICS, ""), (KeyKind.TARGETS, "")})
         for kind, ids in (
-            (Kind.MEMBER, image.members),
-            (Kind.TARGET, image.targets),
-            (Kind.CURRENT, image.standings),
+            (KeyKind.MEMBER, image.members),
+            (KeyKind.TARGET, image.targets),
+            (KeyKind.CURRENT, image.standings),
         ):
             self.outbox.keys.update((kind, member_id) for member_id in ids)
         for member_id, said in image.members.items():
-            member = ConsumerMember(member_id, said, image.standings.get(member_id, Standing()))
+            member = ConsumerMember(member_id, said, image.standings.get(member_id, MemberStanding()))
             self.members.add(member)
         self.begin_times(now_ms)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from tank_node.coordinators.consumer_records import ConsumerImage, ConsumerRecord, Kind
+from tank_node.coordinators.consumer_records import ConsumerImage, ConsumerRecord, KeyKind
 from tank_node.coordinators.group_machine import GroupMachine
 from tank_node.coordinators.group_machines import GroupMachines
 from tank_node.coordinators.group_records import GroupRecord
@@ -25,7 +25,7 @@ class GroupImages:
         if isinstance(record, ConsumerRecord):
             image = self._consumers.setdefault(group_id, ConsumerImage())
             image.take(record.key, record.value)
-            if record.key[0] is Kind.GROUP and record.value is not None:
+            if record.key[0] is KeyKind.GROUP and record.value is not None:
                 self._classic.pop(group_id, None)
             if image.is_gone:
                 del self._consumers[group_id]

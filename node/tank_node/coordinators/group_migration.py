@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from tank_node.coordinators.classic_group import ClassicGroup
 from tank_node.coordinators.consumer_group import ConsumerGroup
-from tank_node.coordinators.consumer_member import ClassicSide, Progress, Said, Standing
+from tank_node.coordinators.consumer_member import ClassicSide, MemberStanding, Said, ShareProgress
 from tank_node.coordinators.group_error import GroupError
 from tank_node.coordinators.group_records import group_record
 from tank_node.coordinators.group_settings import GroupSettings, Migration
@@ -12,7 +12,7 @@ from tank_node.coordinators.group_state import GroupState
 from tank_node.coordinators.member import Member
 from tank_node.coordinators.subscription import (
     CONSUMER,
-    Subscription,
+    ConsumerSubscription,
     assignment_bytes,
     read_assignment,
     read_subscription,
@@ -59,7 +59,7 @@ class GroupMigration:
             classic.rebalance.answers.refuse_all(member, GroupError.REBALANCING)
         sharing = group.sharing
         for member_id, said, assigned in found:
-            standing = Standing(generation, generation, Progress.THERE, sharing.places(assigned))
+            standing = MemberStanding(generation, generation, ShareProgress.THERE, sharing.places(assigned))
             sharing.take_over(now_ms, member_id, said, standing)
         return group
 
@@ -108,7 +108,7 @@ class GroupMigration:
         )
 
 
-def _said(member: Member, subscription: Subscription) -> Said:
+def _said(member: Member, subscription: ConsumerSubscription) -> Said:
     return Said(
         member.instance_id,
         subscription.rack_id,

@@ -42,10 +42,10 @@ from tank_node.coordinators.group_requests import (
 )
 from tank_node.coordinators.group_state import GroupState
 from tank_node.coordinators.long_work import SlicedWork
+from tank_node.coordinators.member_refused import MemberRefused
 from tank_node.coordinators.offset_changes import Committed, OffsetChanges
 from tank_node.coordinators.offset_sweep import OffsetSweep
 from tank_node.coordinators.partition_watch import PartitionWatch
-from tank_node.coordinators.refused import Refused
 from tank_node.coordinators.waiting_member import WaitingMember
 from tank_node.partition.partition import Partition
 from tank_node.segment.errors import StorageError
@@ -399,7 +399,7 @@ class GroupPartition(SlicedWork):
         group_id = heartbeat.group_id
         try:
             check(heartbeat, self._machines.settings)
-        except Refused as refused:
+        except MemberRefused as refused:
             done(ConsumerHeartbeatAnswer(refused.error, refused.message))
             return
         joins = heartbeat.member_epoch == JOINS

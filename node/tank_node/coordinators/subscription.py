@@ -18,7 +18,7 @@ _VERSION_BYTES = 2
 
 
 @dataclass(slots=True, frozen=True)
-class Subscription:
+class ConsumerSubscription:
     """What one consumer says."""
 
     topics: frozenset[str]
@@ -44,7 +44,7 @@ def topics_in(metadata: bytes) -> frozenset[str] | None:
     return None if subscription is None else subscription.topics
 
 
-def read_subscription(metadata: bytes) -> Subscription | None:
+def read_subscription(metadata: bytes) -> ConsumerSubscription | None:
     """What a consumer says in its metadata; None when it can't be parsed.
 
     Its version stands before it. Later versions only add fields at the end, so what follows the fields of the
@@ -57,7 +57,7 @@ def read_subscription(metadata: bytes) -> Subscription | None:
         known = min(version, ConsumerProtocolSubscription.VERSIONS[1])
         said, _ = ConsumerProtocolSubscription.read(memoryview(metadata)[_VERSION_BYTES:], 0, known)
         owned = {each.topic: tuple(each.partitions) for each in said.owned_partitions}
-        return Subscription(frozenset(said.topics), owned, said.rack_id)
+        return ConsumerSubscription(frozenset(said.topics), owned, said.rack_id)
     except (WireError, UnicodeDecodeError):
         return None
 

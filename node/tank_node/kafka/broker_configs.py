@@ -1,7 +1,7 @@
 """The configuration of brokers under Kafka's names, for DescribeConfigs: read-only."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tank_node.coordinators.group_settings import GroupSettings
 from tank_node.coordinators.groups import groups_of
@@ -77,9 +77,13 @@ def shared_configs(session: "KafkaSession") -> list[BrokerConfig]:
     return sorted(found, key=lambda config: config.name)
 
 
-def _of_groups(session: "KafkaSession") -> list[BrokerConfig]:
-    settings = groups_of(session.broker).settings
-    shown = (
+_Shown: TypeAlias = tuple[str, int | str, int | str, str]
+"""A config's name, its value and its default, and what it is about."""
+
+
+def _of_consumer_groups(settings: GroupSettings) -> tuple[_Shown, ...]:
+    """Of groups whose broker assigns the partitions."""
+    return (
         (
             "group.consumer.assignors",
             ",".join(settings.consumer_assignors),
@@ -110,6 +114,13 @@ def _of_groups(session: "KafkaSession") -> list[BrokerConfig]:
             _GROUP_DEFAULTS.consumer_session_ms,
             "How long a member may be silent where the broker assigns the partitions.",
         ),
+    )
+
+
+def _of_groups(session: "KafkaSession") -> list[BrokerConfig]:
+    settings = groups_of(session.broker).settings
+    shown = (
+        *_of_consumer_groups(settings),
         (
             "group.initial.rebalance.delay.ms",
             settings.initial_delay_ms,

@@ -2,8 +2,15 @@
 
 import pytest
 
-from tank_node.coordinators.consumer_member import ClassicSide, Progress, Said, Standing
-from tank_node.coordinators.consumer_records import ConsumerImage, ConsumerRecord, Key, Kind, Value, record
+from tank_node.coordinators.consumer_member import ClassicSide, MemberStanding, Said, ShareProgress
+from tank_node.coordinators.consumer_records import (
+    ConsumerImage,
+    ConsumerRecord,
+    Key,
+    KeyKind,
+    Value,
+    record,
+)
 from tank_node.coordinators.group_records import read
 from tank_node.coordinators.topics import TopicShape
 
@@ -20,16 +27,16 @@ SAID = Said(
     "range",
     ClassicSide(10_000, (("range", b"\1\2"),)),
 )
-STANDING = Standing(5, 4, Progress.REVOKING, PLACES, frozenset({(ONE, 7)}))
+STANDING = MemberStanding(5, 4, ShareProgress.REVOKING, PLACES, frozenset({(ONE, 7)}))
 
 RECORDS: list[tuple[Key, Value]] = [
-    ((Kind.GROUP, ""), 7),
-    ((Kind.TOPICS, ""), {"orders": TopicShape(ONE, "orders", 8)}),
-    ((Kind.MEMBER, "a"), SAID),
-    ((Kind.MEMBER, "a"), Said(topics=frozenset({"orders"}))),
-    ((Kind.TARGETS, ""), 6),
-    ((Kind.TARGET, "a"), PLACES),
-    ((Kind.CURRENT, "a"), STANDING),
+    ((KeyKind.GROUP, ""), 7),
+    ((KeyKind.TOPICS, ""), {"orders": TopicShape(ONE, "orders", 8)}),
+    ((KeyKind.MEMBER, "a"), SAID),
+    ((KeyKind.MEMBER, "a"), Said(topics=frozenset({"orders"}))),
+    ((KeyKind.TARGETS, ""), 6),
+    ((KeyKind.TARGET, "a"), PLACES),
+    ((KeyKind.CURRENT, "a"), STANDING),
 ]
 
 
@@ -55,39 +62,39 @@ def test_a_record_without_a_value_says_that_it_is_gone(key: Key, value: Value) -
 @pytest.mark.parametrize(
     ("key", "value", "key_bytes", "value_bytes"),
     [
-        ((Kind.GROUP, ""), 7, "0003 0001 67", "0000 00000007 00"),
-        ((Kind.TARGETS, ""), 7, "0006 0001 67", "0000 00000007 00"),
+        ((KeyKind.GROUP, ""), 7, "0003 0001 67", "0000 00000007 00"),
+        ((KeyKind.TARGETS, ""), 7, "0006 0001 67", "0000 00000007 00"),
         (
-            (Kind.TARGET, "a"),
+            (KeyKind.TARGET, "a"),
             frozenset({(ONE, 2)}),
             "0007 0001 67 0001 61",
             "0000 02 00000000000000000000000000000001 02 00000002 00 00",
         ),
         (
-            (Kind.CURRENT, "a"),
-            Standing(5, 4, Progress.WAITING),
+            (KeyKind.CURRENT, "a"),
+            MemberStanding(5, 4, ShareProgress.WAITING),
             "0008 0001 67 0001 61",
             "0000 00000005 00000004 02 01 01 00",
         ),
         (
-            (Kind.MEMBER, "a"),
+            (KeyKind.MEMBER, "a"),
             Said(None, None, "c", "/h", frozenset({"t"}), "", 9, None),
             "0005 0001 67 0001 61",
             "0000 00 00 02 63 03 2f68 02 02 74 00 00000009 00 00",
         ),
         (
-            (Kind.MEMBER, "a"),
+            (KeyKind.MEMBER, "a"),
             Said(None, None, "c", "/h", frozenset(), "", 9, None, ClassicSide(6, (("r", b"m"),))),
             "0005 0001 67 0001 61",
             "0000 00 00 02 63 03 2f68 01 00 00000009 00 01 00 0c 01 00000006 02 02 72 02 6d 00 00",
         ),
         (
-            (Kind.TOPICS, ""),
+            (KeyKind.TOPICS, ""),
             {"t": TopicShape(ONE, "t", 3)},
             "0004 0001 67",
             "0000 02 00000000000000000000000000000001 02 74 00000003 01 00 00",
         ),
-        ((Kind.CLASSIC, ""), None, "0002 0001 67", ""),
+        ((KeyKind.CLASSIC, ""), None, "0002 0001 67", ""),
     ],
 )
 def test_the_bytes_are_kafkas(key: Key, value: Value, key_bytes: str, value_bytes: str) -> None:

@@ -268,3 +268,14 @@ class Heard:
         """The partitions of `orders` that the member is to have."""
         assert self.assignment is not None, "no assignment came"
         return self.assignment.get("orders", ())
+
+
+def two_members(scene: ConsumerScene) -> None:
+    """`a` and `b` have two partitions of `orders` each, in epoch 2."""
+    assert scene.join("a").orders == (0, 1, 2, 3)
+    assert scene.join("b").orders == ()
+    told = scene.go_on("a", 1)
+    assert (told.epoch, told.orders) == (1, (0, 1))
+    assert scene.go_on("a", 1, {"orders": (0, 1)}).epoch == 2
+    assert scene.go_on("b", 2).orders == (2, 3)
+    assert scene.is_in(GroupState.STABLE)

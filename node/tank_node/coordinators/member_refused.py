@@ -3,7 +3,7 @@
 from tank_node.coordinators.group_error import GroupError
 
 
-class Refused(Exception):
+class MemberRefused(Exception):
     """Why; the message is for people."""
 
     def __init__(self, error: GroupError, message: str | None = None) -> None:
