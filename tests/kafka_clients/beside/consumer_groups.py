@@ -1,5 +1,6 @@
 """Scripts of groups whose broker assigns the partitions (KIP-848)."""
 
+import time
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -34,6 +35,7 @@ from tests.support.clients.kafka_socket import KafkaSocket
 BEAT, DESCRIBE = 1, 1
 """The newest versions of Kafka 4.1."""
 REBALANCE_MS: Final = 45_000
+SEEN_S: Final = 1.0
 JOINS, LEAVES, LEAVES_FOR_A_WHILE = 0, -1, -2
 """Epochs that say what a member wants."""
 
@@ -88,6 +90,13 @@ class Beats:
         return [TopicPartitions(id_of(self._talk, name), list(each)) for name, each in owned.items()]
 
 
+def topic_of(talk: Talk, name: str) -> str:
+    """Creates a topic, and waits until the coordinator knows it: Kafka's hears of it later than clients."""
+    topic = talk.topic(name)
+    time.sleep(SEEN_S)
+    return topic
+
+
 def id_of(talk: Talk, topic: str) -> bytes:
     """A topic's id."""
     with KafkaSocket(talk.server.port, ANSWER_S) as client:
@@ -103,7 +112,7 @@ def describe(line: Line, what: str, *groups: str) -> None:
 
 def one_alone(talk: Talk) -> None:
     """A member joins, lives, and leaves."""
-    topic, group = talk.topic("t"), talk.group()
+    topic, group = topic_of(talk, "t"), talk.group()
     one, asks = Beats(talk, group, "one"), talk.line()
     describe(asks, "not there", group)
     one.join(topic)
@@ -129,7 +138,7 @@ def one_alone(talk: Talk) -> None:
 
 def refused(talk: Talk) -> None:
     """Heartbeats that are wrong by themselves."""
-    topic = talk.topic("t")
+    topic = topic_of(talk, "t")
     group = talk.group()
     one = Beats(talk, group, "one")
     whole = {"topics": [topic], "owned": {}, "rebalance_ms": REBALANCE_MS}
@@ -152,7 +161,7 @@ def refused(talk: Talk) -> None:
 
 def by_an_expression(talk: Talk) -> None:
     """Topics by a regular expression. The answer that has the partitions may be a later one."""
-    topic, group = talk.topic("t"), talk.group()
+    topic, group = topic_of(talk, "t"), talk.group()
     one = Beats(talk, group, "one")
     one.beat("joins", JOINS, regex=f"{topic[:-1]}[t-u]", topics=[], owned={}, rebalance_ms=REBALANCE_MS)
     one.beat("another expression that is bad", regex="[")
@@ -161,7 +170,7 @@ def by_an_expression(talk: Talk) -> None:
 def two_share(talk: Talk) -> None:
     """A second member joins: it gets what the first has given up, and not before."""
     for assignor in (None, "uniform", "range"):
-        topic, group = talk.topic(f"of-{assignor}"), talk.group(str(assignor))
+        topic, group = topic_of(talk, f"of-{assignor}"), talk.group(str(assignor))
         one, two, asks = Beats(talk, group, "one"), Beats(talk, group, "two"), talk.line()
         one.join(topic, assignor=assignor)
         one.beat("owns all", owned={topic: (0, 1, 2, 3)})
@@ -182,7 +191,7 @@ def two_share(talk: Talk) -> None:
 
 def static(talk: Talk) -> None:
     """Static members, which leave for a while and come back under another id."""
-    topic, group = talk.topic("t"), talk.group()
+    topic, group = topic_of(talk, "t"), talk.group()
     old, new, other = (Beats(talk, group, name, "i") for name in ("old", "new", "other"))
     asks = talk.line()
     old.join(topic)
@@ -201,7 +210,7 @@ def static(talk: Talk) -> None:
 
 def positions(talk: Talk) -> None:
     """Commits and fetches by members, and by others."""
-    topic, group = talk.topic("t"), talk.group()
+    topic, group = topic_of(talk, "t"), talk.group()
     one, line = Beats(talk, group, "one"), talk.line()
     one.join(topic)
     one.beat("owns all", owned={topic: (0, 1, 2, 3)})
@@ -227,7 +236,7 @@ def positions(talk: Talk) -> None:
 
 def asked_as_classic(talk: Talk) -> None:
     """Requests of the classic protocol by a member of this kind, and by nobody."""
-    topic, group = talk.topic("t"), talk.group()
+    topic, group = topic_of(talk, "t"), talk.group()
     one, line = Beats(talk, group, "one"), talk.line()
     one.join(topic)
     one.beat("owns all", owned={topic: (0, 1, 2, 3)})

@@ -18,6 +18,10 @@ ASKED_TWICE: Final = (
     "Kafka never answers that."
 )
 ONCE: Final = "A group that is named twice in a request is in the answer once."
+REFUSED: Final = (
+    "A commit that the group refuses has the group's error for each partition, also for those that do not "
+    "exist."
+)
 NAMED: Final = "A topic without partitions is in the answer to a commit, too."
 ASSIGNMENT: Final = "Assignments are shown of stable groups alone: Kafka shows those of before, too."
 OPERATIONS: Final = "Groups have no settings: to read and to change them is not among the operations."
@@ -47,7 +51,10 @@ KNOWN: Final[dict[str, dict[str, str]]] = {
     "offsets.in_each_version": dict.fromkeys(
         (f"fetches twice the same, v{version} #1" for version in (8, 9)), ONCE
     ),
-    "offsets.odd_commits": {"no partitions, v9 #1": NAMED},
+    "offsets.odd_commits": {
+        "no partitions, v9 #1": NAMED,
+        "no group, no topic, v9 #1": REFUSED,
+    },
     _DESCRIBED: {
         "the empty one, twice, v6 #1": ONCE,
         "one and another, v6 #1": ONCE,

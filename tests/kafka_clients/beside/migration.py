@@ -1,6 +1,6 @@
 """Scripts of members of both protocols in one group: it changes its kind, there and back."""
 
-from tests.kafka_clients.beside.consumer_groups import LEAVES, Beats, describe
+from tests.kafka_clients.beside.consumer_groups import LEAVES, Beats, describe, topic_of
 from tests.kafka_clients.beside.group_calls import (
     COMMIT,
     HEARTBEAT,
@@ -21,7 +21,7 @@ GIVEN = b"\x00\x03\x00\x00\x00\x00\xff\xff\xff\xff"
 
 def from_classic(talk: Talk) -> None:
     """A member of the other kind joins a classic group of one."""
-    topic, group = talk.topic("t"), talk.group()
+    topic, group = topic_of(talk, "t"), talk.group()
     line, two, asks = talk.line(), Beats(talk, group, "two"), talk.line()
     one = line.ask("one asks for an id", join(group, topics=(topic,)), JOIN).member_id
     line.ask("one joins", join(group, one, topics=(topic,)), JOIN)
@@ -44,7 +44,7 @@ def from_classic(talk: Talk) -> None:
 
 def back_to_classic(talk: Talk) -> None:
     """The last member of the new kind leaves a group with a classic one."""
-    topic, group = talk.topic("t"), talk.group()
+    topic, group = topic_of(talk, "t"), talk.group()
     two, line, asks = Beats(talk, group, "two"), talk.line(), talk.line()
     two.join(topic)
     two.beat("owns all", owned={topic: (0, 1, 2, 3)})
@@ -62,7 +62,7 @@ def back_to_classic(talk: Talk) -> None:
 
 def an_empty_group(talk: Talk) -> None:
     """A group without members takes the kind of its next one."""
-    topic, group = talk.topic("t"), talk.group()
+    topic, group = topic_of(talk, "t"), talk.group()
     line, two, asks = talk.line(), Beats(talk, group, "two"), talk.line()
     line.ask("commits", commit(group, topic, 3), COMMIT)
     two.join(topic)
@@ -76,6 +76,6 @@ def an_empty_group(talk: Talk) -> None:
 
 def of_other_types(talk: Talk) -> None:
     """A member of the new kind in a group of workers, and in one that gathers its members."""
-    topic, group, line = talk.topic("t"), talk.group("workers"), talk.line()
+    topic, group, line = topic_of(talk, "t"), talk.group("workers"), talk.line()
     line.ask("a worker joins", join(group, kind="connect"), 3)
     Beats(talk, group, "two").join(topic)
