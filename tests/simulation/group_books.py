@@ -80,6 +80,8 @@ class Before:
 
     at: int
     era: _Era
+    through: int
+    """The last leader epoch whose coordinator had read its groups, as far as members knew."""
     told: Told
 
 
@@ -96,6 +98,7 @@ class GroupBook:
         self.given_up: set[str] = set()
         """The texts of commits whose members do not know what became of them: they may be stored late."""
         self._told = Told()
+        self._through = 0
         self._lived: dict[str, int] = {}
         """By member id: when the last request was sent that was answered without an error."""
         self._partition = partition
@@ -115,7 +118,7 @@ class GroupBook:
     def before(self) -> Before:
         """A member sends a request; give this back with the answer."""
         self._follow()
-        return Before(self.world.now, self._era, self._told.copy())
+        return Before(self.world.now, self._era, self._through, self._told.copy())
 
     def _follow(self) -> None:
         if self._generation != self._partition.generation:
@@ -123,7 +126,7 @@ class GroupBook:
             self._begin_again()
 
     def _begin_again(self) -> None:
-        self.stored, self._told, self._lived = Stored(), Told(), {}
+        self.stored, self._told, self._lived, self._through = Stored(), Told(), {}, 0
 
     def _counts(self, before: Before, epoch: int) -> bool:
         """Whether an answer says something about what is stored now. What a coordinator has read while bytes
@@ -132,6 +135,12 @@ class GroupBook:
         books = self._partition
         is_judged = not books.waits and not books.changed and epoch >= max(books.lossy_epoch, 1)
         return is_judged and before.era == self._era
+
+    def heard(self, before: Before, epoch: int, member_id: str, generation: int) -> None:
+        """A heartbeat was answered without an error: by a coordinator that reads its groups, too, which knows
+        no member yet."""
+        if epoch <= before.through:
+            self.lived(before, epoch, member_id, generation)
 
     # --- the log ---
 
@@ -226,6 +235,7 @@ class GroupBook:
              answer.member_id, self.group_id, answer.leader)  # fmt: skip
         self._check_present(before, epoch, member_id, number)
         self._lived[answer.member_id] = before.at
+        self._through = max(self._through, epoch)
         self._told.generations[epoch] = max(self._told.generations.get(epoch, 0), number)
         ids = stored.ids.get(stored.instances.get(answer.member_id, ""), [])
         for former in ids[: ids.index(answer.member_id)] if answer.member_id in ids else ():
@@ -249,6 +259,7 @@ class GroupBook:
         """A member is told that it is one, in this generation."""
         if self._counts(before, epoch):
             self._check_present(before, epoch, member_id, generation)
+            self._through = max(self._through, epoch)
             self._lived[member_id] = before.at
 
     def left(self, member_id: str) -> None:
@@ -286,6 +297,7 @@ class GroupBook:
         """A client is shown committed offsets, by their texts; None: there is none."""
         if not self._counts(before, epoch):
             return
+        self._through = max(self._through, epoch)
         for place, text in found.items():
             by_epoch = before.told.kept.get(place, {})
             least = max((at for told, at in by_epoch.items() if told <= epoch), default=-1)

@@ -390,7 +390,7 @@ class GroupMember(KafkaClient, Client):
         if answer.error_code:
             self._refused(answer.error_code)
             return
-        self.book.lived(self._before, epoch, place.member_id, place.generation)
+        self.book.heard(self._before, epoch, place.member_id, place.generation)
         self._served()
 
     def _take_commits(self, payload: memoryview, epoch: int) -> None:

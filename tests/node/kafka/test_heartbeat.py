@@ -22,6 +22,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BenchNode]:
     ("error", "code"),
     [
         (GroupError.NONE, 0),
+        (GroupError.LOADING, 0),
         (GroupError.NOT_COORDINATOR, 16),
         (GroupError.ILLEGAL_GENERATION, 22),
         (GroupError.UNKNOWN_MEMBER, 25),
