@@ -26,6 +26,9 @@ def violations(history: History, log: Log) -> list[str]:
         _seen_badly,
         _missed,
         _positions,
+        _shared,
+        _handed_badly,
+        _missed_by_groups,
     ):
         told = list(kind(history, log))
         found += told[:MOST_OF_A_KIND]
@@ -121,6 +124,47 @@ def _positions(history: History, log: Log) -> Iterator[str]:
             if one.found and one.number < kept.get(one.place, 0):
                 yield f"WENT BACK: {group} kept {_name(one.place)} {kept[one.place]}, and found {one.number}"
             kept[one.place] = max(kept.get(one.place, 0), one.number)
+
+
+def _shared(history: History, log: Log) -> Iterator[str]:
+    for group, parts in history.handed.items():
+        readers: dict[tuple[int, Place], str] = {}
+        for part in parts:
+            # One that does not know its generation may be out, and not have heard of it.
+            if part.generation >= 0:
+                first = readers.setdefault((part.generation, part.place), part.member)
+                if first != part.member:
+                    yield (
+                        f"SHARED: in generation {part.generation} of {group} both {first} and {part.member} "
+                        f"read {_name(part.place)}"
+                    )
+
+
+def _handed_badly(history: History, log: Log) -> Iterator[str]:
+    by_number = {place: dict(messages) for place, messages in log.items()}
+    for group, parts in history.handed.items():
+        last: dict[tuple[str, int, int, Place], int] = {}
+        for part in parts:
+            for number, value in part.messages:
+                if by_number.get(part.place, {}).get(number) != value:
+                    where = f"{_name(part.place)} {number}"
+                    yield f"GONE: {group} was given {value} as {where}; the log has it no more"
+                reading = part.member, part.life, part.generation, part.place
+                before = last.get(reading)
+                if part.generation >= 0 and before is not None and number != before + 1:
+                    yield f"{part.member} was given {_name(part.place)} {number} after {before}"
+                last[reading] = number
+
+
+def _missed_by_groups(history: History, log: Log) -> Iterator[str]:
+    for group, places in history.through_groups.items():
+        given: dict[Place, set[int]] = {}
+        for part in history.handed.get(group, ()):
+            given.setdefault(part.place, set()).update(number for number, _ in part.messages)
+        for place in places:
+            for number, value in log.get(place, ()):
+                if number not in given.get(place, ()):
+                    yield f"MISSED: {group} has committed {_name(place)}, and never had {number}, {value}"
 
 
 def _name(place: Place) -> str:

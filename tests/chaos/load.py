@@ -26,6 +26,15 @@ from tests.chaos.raw_clients import OLD_CLIENT, SERVERS_VERSION
 from tests.chaos.raw_readers import RawReader
 from tests.chaos.raw_writers import RawWriter
 from tests.chaos.record import Fate, Place, Recorder
+from tests.chaos.stock_groups import (
+    COOPERATIVE,
+    ROUND_ROBIN,
+    AiokafkaMember,
+    Group,
+    GroupMember,
+    GroupWatcher,
+    LibrdkafkaMember,
+)
 from tests.chaos.stock_readers import AiokafkaReader, LibrdkafkaReader
 from tests.chaos.stock_writers import AiokafkaWriter, LibrdkafkaWriter
 from tests.chaos.values import content, name_of, named
@@ -263,15 +272,19 @@ class ClientThreads:
 
     writers: list[ClientThread] = field(default_factory=list)
     readers: list[ClientThread] = field(default_factory=list)
+    members: list[GroupMember] = field(default_factory=list)
+    """Those of groups, some of which may have nothing to read; their watchers are among the readers."""
     written: threading.Event = field(default_factory=threading.Event)
 
     @property
     def all(self) -> list[ClientThread]:
-        return [*self.writers, *self.readers]
+        return [*self.writers, *self.readers, *self.members]
 
     def plan(self, load: Load, old: bool) -> None:
         """Nobody runs yet."""
         self._plan_raw(load, old)
+        if load.kafka_servers:
+            self._plan_groups(load)
         for place in load.stock:
             for write, read in ((LibrdkafkaWriter, LibrdkafkaReader), (AiokafkaWriter, AiokafkaReader)):
                 servers, rate = load.kafka_servers, load.rate / 10
@@ -279,6 +292,23 @@ class ClientThreads:
                 self.writers.append(write(name, place, servers, load.recorder(name), rate, load.seed))
                 name = f"{read.__name__}-{place[0]}-{place[1]}"
                 self.readers.append(read(name, place, servers, load.recorder(name), self.written))
+
+    def _plan_groups(self, load: Load) -> None:
+        """One group whose members give up all that they read before each generation, of both libraries, and
+        one whose members keep it; the latter has a static member."""
+        topics = {*KAFKA, *(topic for topic, _ in load.stock)}
+        shares = (
+            (ROUND_ROBIN, ((LibrdkafkaMember, None), (LibrdkafkaMember, None), (AiokafkaMember, None))),
+            (COOPERATIVE, ((LibrdkafkaMember, None), (LibrdkafkaMember, "static"))),
+        )
+        for strategy, kinds in shares:
+            name = f"{strategy}-group"
+            shared = tuple(places(sorted(topics)))
+            group = Group(name, load.kafka_servers, shared, strategy, load.seed, self.written)
+            self.readers.append(GroupWatcher(name, group, load.recorder(name)))
+            for number, (kind, instance_id) in enumerate(kinds):
+                member = f"{name}-{kind.__name__}-{number}"
+                self.members.append(kind(member, group, load.recorder(member), instance_id))
 
     def _plan_raw(self, load: Load, old: bool) -> None:
         servers = [(a.host, a.port) for a in parse_servers(load.servers)]
@@ -328,6 +358,7 @@ async def run(load: Load, old: bool) -> None:
     async with asyncio.timeout(SETTLE_S):
         await asyncio.gather(*readers)
     await threads.end(threads.readers)
+    await threads.end(threads.members)
     told.cancel()
     _say(load, threads)
 

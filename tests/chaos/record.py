@@ -54,6 +54,20 @@ class Position:
     """It asked for it; else it was told that it is kept."""
 
 
+@dataclass(slots=True, frozen=True)
+class Handed:
+    """Messages that a group's member was given at once."""
+
+    member: str
+    life: int
+    """Which of its processes, one after another."""
+    generation: int
+    """The group's, by the member's word; -1: it was in none, or does not know."""
+    place: Place
+    messages: list[tuple[int, str]]
+    """(number, value), in their order."""
+
+
 @dataclass(slots=True)
 class History:
     """All that clients did and saw in a run."""
@@ -66,6 +80,10 @@ class History:
     """Consumers that read until nothing more came, and what."""
     positions: dict[str, list["Position"]] = field(default_factory=dict)
     """By group: what it was told of its positions, in that order."""
+    handed: dict[str, list[Handed]] = field(default_factory=dict)
+    """By group: what its members were given, each member's in its order."""
+    through_groups: dict[str, list[Place]] = field(default_factory=dict)
+    """Groups that have committed all that there is, and of what."""
 
     def stored(self) -> int:
         """How many values were acknowledged."""
@@ -94,6 +112,22 @@ class Recorder:
     def read_all(self, consumer: str, places: list[Place]) -> None:
         """It has read these until nothing more came."""
         self._write(["through", consumer, places])
+
+    def handed(
+        self,
+        group: str,
+        member: tuple[str, int],
+        generation: int,
+        place: Place,
+        numbers: list[int],
+        values: list[str],
+    ) -> None:
+        """What a group's member, named with the number of its life, was given in this generation."""
+        self._write(["handed", group, *member, generation, *place, numbers, values])
+
+    def read_by_group(self, group: str, places: list[Place]) -> None:
+        """The group has committed all that is in these."""
+        self._write(["committed", group, places])
 
     def position(self, group: str, place: Place, number: int, *, found: bool) -> None:
         """A position is kept, or `found` where the group asked for it."""
@@ -135,6 +169,15 @@ def _take(history: History, line: list[object]) -> None:
             seen.extend(zip(numbers, values, strict=True))
         case ["through", str(consumer), list(places)]:
             history.through[consumer] = [(topic, partition) for topic, partition in places]
+        case [
+            "handed", str(group), str(member), int(life), int(generation),
+            str(topic), int(partition), list(numbers), list(values),
+        ]:  # fmt: skip
+            messages = list(zip(numbers, values, strict=True))
+            handed = Handed(member, life, generation, (topic, partition), messages)
+            history.handed.setdefault(group, []).append(handed)
+        case ["committed", str(group), list(places)]:
+            history.through_groups[group] = [(topic, partition) for topic, partition in places]
         case ["kept" | "found" as kind, str(group), str(topic), int(partition), int(number)]:
             told = history.positions.setdefault(group, [])
             told.append(Position((topic, partition), number, kind == "found"))

@@ -116,3 +116,61 @@ def test_a_position_never_goes_back(tmp_path: Path, found: int, told: list[str])
     recorder.position("g", PLACE, found, found=True)
     recorder.close()
     assert violations(read([tmp_path / "lines.jsonl"]), {}) == told
+
+
+def of_a_group(tmp_path: Path) -> History:
+    """Two members, of which one comes in for the second generation; the group has read all of GOOD."""
+    recorder = Recorder(tmp_path / "group.jsonl")
+    recorder.handed("g", ("m", 1), 1, PLACE, [1, 2, 3], ["a0", "a1", "b0"])
+    recorder.handed("g", ("n", 1), 2, PLACE, [3, 4], ["b0", "a2"])
+    recorder.handed("g", ("n", 1), 2, PLACE, [5, 6], ["a3", "b2"])
+    recorder.position("g", PLACE, 2, found=True)
+    recorder.position("g", PLACE, 6, found=True)
+    recorder.read_by_group("g", [PLACE])
+    recorder.close()
+    return read([tmp_path / "group.jsonl"])
+
+
+def test_a_group_that_gives_all_to_one_member_in_each_generation(tmp_path: Path) -> None:
+    group = of_a_group(tmp_path)
+    assert violations(group, {PLACE: []})[0].startswith("GONE: g was given a0")
+    both = history(tmp_path)
+    both.handed, both.through_groups, both.positions = group.handed, group.through_groups, group.positions
+    assert violations(both, {PLACE: GOOD}) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        (lambda r: r.handed("g", ("m", 1), 2, PLACE, [3], ["b0"]), "SHARED: in generation 2 of g both"),
+        (lambda r: r.handed("g", ("n", 1), 2, PLACE, [4], ["a2"]), "n was given t/0 4 after 6"),
+        (lambda r: r.handed("g", ("n", 2), 3, PLACE, [4], ["a3"]), "GONE: g was given a3 as t/0 4"),
+        (lambda r: r.position("g", PLACE, 5, found=True), "WENT BACK: g kept t/0 6, and found 5"),
+    ],
+)
+def test_what_a_group_must_not_do(tmp_path: Path, line: Callable[[Recorder], None], told: str) -> None:
+    group = of_a_group(tmp_path)
+    recorder = Recorder(tmp_path / "more.jsonl")
+    line(recorder)
+    recorder.close()
+    paths = [tmp_path / "lines.jsonl", tmp_path / "group.jsonl", tmp_path / "more.jsonl"]
+    history(tmp_path)
+    found = violations(read(paths), {PLACE: GOOD})
+    assert [each[: len(told)] for each in found] == [told]
+    assert group.through_groups == {"g": [PLACE]}
+
+
+def test_what_a_group_commits_without_being_given_it_is_missed(tmp_path: Path) -> None:
+    both = history(tmp_path)
+    both.handed, both.through_groups = {}, {"g": [PLACE]}
+    assert violations(both, {PLACE: GOOD[:1]})[-1] == "MISSED: g has committed t/0, and never had 1, a0"
+
+
+def test_members_that_know_no_generation_are_not_compared(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "more.jsonl")
+    for member in ("m", "n"):
+        recorder.handed("g", (member, 1), -1, PLACE, [1], ["a0"])
+    recorder.close()
+    history(tmp_path)
+    found = violations(read([tmp_path / "lines.jsonl", tmp_path / "more.jsonl"]), {PLACE: GOOD})
+    assert found == []

@@ -10,6 +10,15 @@ from tank_client.sync import Client
 from tests.chaos.checker import violations
 from tests.chaos.record import Recorder, read
 from tests.chaos.run import read_all
+from tests.chaos.stock_groups import (
+    COOPERATIVE,
+    ROUND_ROBIN,
+    AiokafkaMember,
+    Group,
+    GroupMember,
+    GroupWatcher,
+    LibrdkafkaMember,
+)
 from tests.chaos.stock_readers import AiokafkaReader, LibrdkafkaReader, StockReader
 from tests.chaos.stock_writers import AiokafkaWriter, LibrdkafkaWriter, StockWriter
 from tests.support.patience import patient
@@ -91,3 +100,43 @@ def delete_records(servers: str) -> None:
     admin = AdminClient({"bootstrap.servers": servers})
     for future in admin.delete_records([TopicPartition(*PLACE, 5)]).values():
         future.result(JOIN_S)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "strategy"),
+    [((LibrdkafkaMember, AiokafkaMember), ROUND_ROBIN), ((LibrdkafkaMember, LibrdkafkaMember), COOPERATIVE)],
+)
+def test_a_group_is_given_everything_over_a_kill(
+    tmp_path: Path, kinds: tuple[type[GroupMember], ...], strategy: str
+) -> None:
+    written = threading.Event()
+    with running_broker(tmp_path) as broker, Client(broker.address) as client:
+        client.admin.create_topic(PLACE[0], 2, settings={"log.format": "kafka"})
+        writer = LibrdkafkaWriter("writer", PLACE, served(broker), Recorder(tmp_path / "w.jsonl"), 50, 1)
+        group = Group("group", served(broker), (PLACE, ("kafka", 1)), strategy, 1, written)
+        members = [
+            kind(f"member-{n}", group, Recorder(tmp_path / f"m{n}.jsonl")) for n, kind in enumerate(kinds)
+        ]
+        watcher = GroupWatcher("group", group, Recorder(tmp_path / "g.jsonl"))
+        threads = [writer, watcher, *members]
+        for thread in threads:
+            thread.start()
+        until(lambda: watcher.count > 50, "the group reads nothing")
+        broker.kill()
+        broker.start()
+        before = watcher.count
+        until(lambda: watcher.count > before + 50, "the group reads nothing more")
+        writer.stopping.set()
+        writer.join(JOIN_S)
+        written.set()
+        for thread in threads:
+            thread.join(JOIN_S)
+            assert not thread.is_alive()
+            assert thread.failure is None
+            thread.recorder.close()
+        history = read(sorted(tmp_path.glob("*.jsonl")))
+        log = read_all(client, [PLACE[0]])
+    assert violations(history, log) == []
+    assert history.stored() == len(log[PLACE])
+    assert history.through_groups == {"group": [PLACE, ("kafka", 1)]}
+    assert any(part.generation > 0 for part in history.handed["group"])
