@@ -37,6 +37,8 @@ class Process:
     member_id: str = ""
     epoch: int = 0
     topics: tuple[str, ...] = TOPICS[0]
+    said_topics: tuple[str, ...] = ()
+    """Those that its last request said."""
     reads: set[Part] = field(default_factory=set)
     """What it reads: it may commit it in its epoch."""
     is_to_read: set[Part] = field(default_factory=set)
@@ -113,7 +115,9 @@ class ConsumerWorld:
         joins = process.epoch == 0
         if joins:
             process.member_id = process.member_id or self.new_id("m")
-        all_said = joins or process.says_all
+        all_said = joins or process.says_all or process.topics != process.said_topics
+        if all_said:
+            process.said_topics = process.topics
         heartbeat = ConsumerHeartbeat(
             "g",
             process.member_id,
@@ -134,6 +138,7 @@ class ConsumerWorld:
     def _go_on_classic(self, process: Process) -> None:
         name = MemberName("g", process.member_id)
         if process.wants_to_join:
+            process.said_topics = process.topics
             metadata = subscription(process.topics, by_name(process.reads))
             request = JoinRequest(
                 name,
@@ -242,7 +247,8 @@ class ConsumerWorld:
         elif not answer.error:
             assert answer.generation >= process.epoch, "a generation goes back"
             process.epoch = answer.generation
-            process.wants_to_join, process.owes_sync = False, True
+            process.wants_to_join = process.topics != process.said_topics
+            process.owes_sync = True
             self._note(process.epoch)
 
     def _synced(self, process: Process, answer: SyncAnswer) -> None:
@@ -256,7 +262,8 @@ class ConsumerWorld:
             assigned = read_assignment(answer.assignment)
             assert assigned is not None
             process.is_to_read = parts(assigned)
-            process.wants_to_join = bool(process.reads - process.is_to_read)
+            has_to_join = process.reads - process.is_to_read or process.topics != process.said_topics
+            process.wants_to_join = bool(has_to_join)
 
     def _note(self, epoch: int) -> None:
         assert epoch <= self._stored_epoch(), "an epoch is told before it is stored"
