@@ -1,14 +1,26 @@
-"""When a leader knows by its followers that no other broker can have taken its place."""
+"""When a leader knows by its followers that no other broker can have taken its place, and what a coordinator
+says that does not."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tank_node.coordinators.group_error import GroupError
+from tank_node.coordinators.group_requests import MemberName
+from tests.support.groups.coordinating import GROUP, Coordinating, coordinating
 from tests.support.nodes.broker_cell import BrokerCell, Told
 from tests.support.nodes.leading import append
 
 SILENCE_MS = 2_000
+PLACE = ("orders", 0)
+
+
+def ready(at: Coordinating) -> Coordinating:
+    """The internal topic is there, and its groups are read."""
+    at.found()
+    at.load()
+    return at
 
 
 def led(cell: BrokerCell, min_insync: int) -> None:
@@ -56,3 +68,25 @@ def test_followers_whose_connections_stay_open_are_heard_no_more_after_a_while(c
     assert is_followed(cell)
     cell.run(2_000)
     assert not is_followed(cell)
+
+
+def test_a_coordinator_that_is_cut_off_from_everybody_says_that_it_is_none(tmp_path: Path) -> None:
+    with coordinating(tmp_path) as at:
+        member = ready(at).stable_member()
+        at.lead(1, 2)
+        at.load()
+        controller = at.node.controller
+        controller.silence_ms = 2_000
+        assert at.groups.heartbeat(MemberName(GROUP, member), 1) is GroupError.NONE
+        controller.silence_ms = 2_001
+        assert at.groups.heartbeat(MemberName(GROUP, member), 1) is GroupError.NOT_COORDINATOR
+        assert at.groups.committed(GROUP, None) == (GroupError.NOT_COORDINATOR, {})
+        controller.silence_ms = 0
+        assert at.groups.heartbeat(MemberName(GROUP, member), 1) is GroupError.NONE, "it was a moment"
+
+
+def test_a_broker_without_others_needs_no_controllers_to_coordinate(tmp_path: Path) -> None:
+    with coordinating(tmp_path) as at:
+        ready(at).commit(7)
+        at.node.controller.silence_ms = 60_000
+        assert at.offsets() == {PLACE: 7}

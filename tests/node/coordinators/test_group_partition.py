@@ -488,25 +488,3 @@ def test_a_partition_without_a_leader_is_waited_for(tmp_path: Path) -> None:
         at.groups.coordinator_of(GROUP, lambda *found: answers.append(found))
         at.node.pass_ms(2_001)
         assert answers[1:] == [(GroupError.NOT_AVAILABLE, -1)]
-
-
-def test_a_coordinator_that_is_cut_off_from_everybody_says_that_it_is_none(tmp_path: Path) -> None:
-    with coordinating(tmp_path) as at:
-        member = ready(at).stable_member()
-        at.lead(1, 2)
-        at.load()
-        controller = at.node.controller
-        controller.silence_ms = 2_000
-        assert at.groups.heartbeat(MemberName(GROUP, member), 1) is GroupError.NONE
-        controller.silence_ms = 2_001
-        assert at.groups.heartbeat(MemberName(GROUP, member), 1) is GroupError.NOT_COORDINATOR
-        assert at.groups.committed(GROUP, None) == (GroupError.NOT_COORDINATOR, {})
-        controller.silence_ms = 0
-        assert at.groups.heartbeat(MemberName(GROUP, member), 1) is GroupError.NONE, "it was a moment"
-
-
-def test_a_broker_without_others_needs_no_controllers_to_coordinate(tmp_path: Path) -> None:
-    with coordinating(tmp_path) as at:
-        ready(at).commit(7)
-        at.node.controller.silence_ms = 60_000
-        assert at.offsets() == {PLACE: 7}
