@@ -4,11 +4,16 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from tank_node.kafka.errors import KafkaError, outcome_of
+from tank_protos.feature_levels import FIRST, GROUPS
 from tank_protos.generated.kafka import (
     ApiVersion,
     ApiVersionCollection,
     ApiVersionsRequest,
     ApiVersionsResponse,
+    FinalizedFeatureKey,
+    FinalizedFeatureKeyCollection,
+    SupportedFeatureKey,
+    SupportedFeatureKeyCollection,
 )
 
 if TYPE_CHECKING:
@@ -16,6 +21,15 @@ if TYPE_CHECKING:
 
 _SOFTWARE_SINCE: Final = 3
 """The first version in which clients name their library."""
+_LEAST_ZERO_SINCE: Final = 4
+"""The first version whose clients understand a feature that may be at level 0."""
+_GROUP_VERSION: Final = "group.version"
+_CONSUMER_GROUP_HEARTBEAT: Final = 68
+_CONSUMER_GROUP_DESCRIBE: Final = 69
+_SINCE: Final = {_CONSUMER_GROUP_HEARTBEAT: GROUPS, _CONSUMER_GROUP_DESCRIBE: GROUPS}
+"""By api key: the cluster's feature level from which on clients are told of a request."""
+_CONSUMER_PROTOCOL: Final = 1
+"""The level of that feature at which brokers assign the partitions of groups that want it (KIP-848)."""
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
 MAX_SOFTWARE_CHARACTERS: Final = 64
 """The most characters kept of a library's name and version."""
@@ -44,6 +58,21 @@ def api_versions(call: "KafkaCall", body: memoryview) -> None:
 
 
 def _answer(call: "KafkaCall", error: KafkaError) -> None:
-    served = [ApiVersion(api.key, api.lowest, api.highest) for api in call.session.apis.values()]
+    session = call.session
+    level = session.broker.link.view.feature_level
+    served = [
+        ApiVersion(api.key, api.lowest, api.highest)
+        for api in session.apis.values()
+        if level >= _SINCE.get(api.key, FIRST)
+    ]
     response = ApiVersionsResponse(error_code=error, api_keys=ApiVersionCollection(served))
+    if level >= GROUPS and call.version >= _SOFTWARE_SINCE:
+        response.finalized_features_epoch = level
+        response.finalized_features = FinalizedFeatureKeyCollection(
+            [FinalizedFeatureKey(_GROUP_VERSION, _CONSUMER_PROTOCOL, _CONSUMER_PROTOCOL)]
+        )
+        if call.version >= _LEAST_ZERO_SINCE:
+            response.supported_features = SupportedFeatureKeyCollection(
+                [SupportedFeatureKey(_GROUP_VERSION, 0, _CONSUMER_PROTOCOL)]
+            )
     call.answer(response, outcome_of(error))

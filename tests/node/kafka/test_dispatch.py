@@ -48,6 +48,8 @@ SERVED = {
     50: "DescribeUserScramCredentials",
     60: "DescribeCluster",
     61: "DescribeProducers",
+    68: "ConsumerGroupHeartbeat",
+    69: "ConsumerGroupDescribe",
     75: "DescribeTopicPartitions",
 }
 

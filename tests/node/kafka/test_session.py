@@ -12,6 +12,7 @@ from tank_node.kafka.session import KafkaApi, KafkaCall, KafkaSession, UnknownRe
 from tank_node.kafka.settings import KafkaSettings
 from tank_node.metrics import KAFKA_SOFTWARE
 from tank_node.security.gate import Gate, NotAllowed, Operation, Principal, Resource
+from tank_protos import feature_levels
 from tank_protos.generated.kafka import (
     ApiVersionsRequest,
     ApiVersionsResponse,
@@ -324,3 +325,25 @@ def test_large_frames_come_whole(node: BenchNode) -> None:
     assert line.session.frame_bytes(b"\0\0") == 0
     line.session.take_frame(memoryview(frame))
     assert [call.correlation_id for call in line.produced.calls] == [5]
+
+
+def test_brokers_that_assign_partitions_are_told_to_clients_when_all_brokers_do(node: BenchNode) -> None:
+    line = KafkaLine(node)
+
+    def asked(version: int) -> ApiVersionsResponse:
+        return line.ask(ApiVersionsRequest("lib", "1"), ApiVersionsResponse, version)
+
+    node.controller.view.feature_level = feature_levels.KAFKA
+    answer = asked(4)
+    assert answer.api_keys.find(68) is None
+    assert not answer.finalized_features
+    node.controller.view.feature_level = feature_levels.GROUPS
+    for version in (0, 3, 4):
+        answer = asked(version)
+        for key in (68, 69):
+            found = answer.api_keys.find(key)
+            assert found is not None
+            assert found.max_version == 1
+        finalized = [(each.name, each.max_version_level) for each in answer.finalized_features]
+        assert finalized == ([("group.version", 1)] if version else [])
+        assert len(answer.supported_features) == (version == 4)
