@@ -124,7 +124,7 @@ def test_a_topic_made_durable_or_not_is_acknowledged_accordingly(node: BenchNode
 
 def test_positions_are_kept_for_groups(node: BenchNode) -> None:
     client = node.client()
-    commit = CommitPositionsRequest(0, 1, "g", [PositionToCommit("a", 0, 7, "note")])
+    commit = CommitPositionsRequest(0, 1, "g", positions=[PositionToCommit("a", 0, 7, "note")])
     committed = CommitPositionsResponse.decode(client.ask(commit))
     assert (committed.error, [result.error for result in committed.results]) == (0, [0])
     fetched = FetchPositionsResponse.decode(client.ask(FetchPositionsRequest(0, 2, "g", ["a"])))
