@@ -191,7 +191,7 @@ class Requester:
         kinds: tuple[Message, ...] = (
             FindByTimeRequest(0, self._id(), self._topic(), times),
             DescribeTopicsRequest(0, self._id(), [self._topic()]),
-            CommitPositionsRequest(0, self._id(), "group", [position]),
+            CommitPositionsRequest(0, self._id(), "group", positions=[position]),
             FetchPositionsRequest(0, self._id(), self._chance.choice(("group", "none")), []),
             ListGroupsRequest(0, self._id()),
             InitProducerRequest(0, self._id(), "name", 0),
