@@ -34,7 +34,10 @@ from tank_protos.wire.message import Message
 _ANSWERED_AS = {5: 1}
 """Produce with numbers is answered as a produce."""
 _BETWEEN_BROKERS = (9,)
-_TAKEN = {*REQUESTS, Ping.ID}
+_NOT_SERVED = range(80, 84)
+"""What members of groups will ask, and those that look after groups: the messages are there, the answers are
+not."""
+_TAKEN = {*REQUESTS, Ping.ID}.difference(_NOT_SERVED)
 _CARRIES_BUNDLES = (1, 5, 66, 79)
 _ENTRY_BYTES = {66: 15, 79: 10}
 """By message: the size of the smallest entry with a batch. Too short requests are not

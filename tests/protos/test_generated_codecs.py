@@ -79,7 +79,7 @@ def _versions(message: Message) -> st.SearchStrategy[int]:
     low, high = message.versions.low, message.versions.high_end
     if message.version_field is None:
         return st.integers(low, high)
-    return st.sampled_from(sorted({low, 2, 3, 0x101, high})) if high > low else st.just(low)
+    return st.sampled_from(sorted({low, high, *(each for each in (2, 3, 0x101) if low <= each <= high)}))
 
 
 def test_every_definition_of_the_repository_is_tried() -> None:
