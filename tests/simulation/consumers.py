@@ -22,6 +22,8 @@ from tests.simulation.world import must
 WAIT_MS = 1000
 ONE_MESSAGE = 1
 MOST_BYTES = 1 << 20
+HASTE_US = 20_000
+"""The pause between requests of a consumer that reads a whole log again."""
 
 
 class Consumer(Client):
@@ -156,8 +158,10 @@ class Consumer(Client):
         return not books.next_from(self.next)
 
     def read_again(self) -> None:
-        """From the first message on, with its next request."""
+        """From the first message on, with its next request, and in haste: a log that is long by now, read in
+        small pieces, is to be read within the time in which the cluster comes to rest."""
         self._began = -1
+        self._pause_us = min(self._pause_us, HASTE_US)
 
 
 class FollowersConsumer(Consumer):
