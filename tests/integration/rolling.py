@@ -122,7 +122,8 @@ def check(
     history = read(load.folder.glob("*.jsonl"))
     assert violations(history, read_all(client, topics)) == []
     assert {sent.place[0] for _, sent in values_of(history, Fate.STORED)} == set(topics)
-    assert set(history.positions) == {f"{topic}-keeper" for topic in TOPICS}
+    # Kafka's clients have groups, too, where there are some.
+    assert {f"{topic}-keeper" for topic in TOPICS} <= set(history.positions), sorted(history.positions)
     stop_together(members.brokers)
     assert list(differing({member.name: member.data for member in members.brokers})) == []
     assert [f"{m.name}: {line}" for m in members.all for line in m.bugs()] == []
