@@ -128,7 +128,8 @@ class ConsumerWorld:
             process.topics if all_said else None,
             None,
             None,
-            {} if joins else by_name(process.reads),
+            # It has what it was assigned from the moment at which it heard of it, though it reads it later.
+            {} if joins else by_name(process.reads | process.is_to_read),
             f"c{process.number}",
             "/10.0.0.7",
         )
@@ -138,6 +139,8 @@ class ConsumerWorld:
     def _go_on_classic(self, process: Process) -> None:
         name = MemberName("g", process.member_id)
         if process.wants_to_join:
+            # What it has not taken up until now is not its: it says so, and waits for its next assignment.
+            process.is_to_read &= process.reads
             process.said_topics = process.topics
             metadata = subscription(process.topics, by_name(process.reads))
             request = JoinRequest(
