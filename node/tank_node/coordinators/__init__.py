@@ -8,8 +8,8 @@
   `group_actions`: what it wants done
 - `classic_group`: the machine of a group whose members share work by a leader of their own: requests and
   times in, answers and images out; `joins`, `replacements`, `rebalance`, `generation`, `answers`: from one
-  generation to the next; `members`, `member`, `group_state`, `group_image`, `subscription`: what it knows,
-  and how that is stored
+  generation to the next; `members`, `member`, `named_members`, `group_state`, `group_image`, `subscription`:
+  what it knows, and how that is stored
 - `consumer_group`: the machine of a group whose members the coordinator gives their partitions (KIP-848);
   `consumer_heartbeats`, `classic_members`, `member_refused`: what members of both protocols ask of it;
   `consumer_sharing`, `consumer_members`, `consumer_member`, `consumer_targets`, `assignors`: who has what,

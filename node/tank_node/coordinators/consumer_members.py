@@ -1,56 +1,26 @@
 """The members of a group of the consumer protocol, and which of them has which partition."""
 
-from collections.abc import Iterator
 from typing import Final
 
 from tank_node.coordinators.consumer_member import ConsumerMember, MemberStanding
-from tank_node.coordinators.group_error import GroupError
-from tank_node.coordinators.group_requests import MemberName
+from tank_node.coordinators.named_members import NamedMembers
 from tank_node.coordinators.topics import Place
 
 _PLACE_BYTES: Final = 300
 """What a partition takes in a member's target and standing."""
 
 
-class ConsumerMembers:
+class ConsumerMembers(NamedMembers[ConsumerMember]):
     """The members, and the ids of those that are to join. An instance id has one member, and a partition one
     holder."""
 
     def __init__(self) -> None:
-        self.pending: dict[str, int] = {}
-        """Ids that were given to classic clients that have not joined with them, and when they are
-        forgotten."""
+        super().__init__()
         self.classic = 0
         """How many members speak the classic protocol."""
         self.said_bytes = 0
         """The size of what they say of topics and protocols."""
-        self._by_id: dict[str, ConsumerMember] = {}
-        self._instances: dict[str, ConsumerMember] = {}
         self._holders: dict[Place, ConsumerMember] = {}
-
-    def __len__(self) -> int:
-        return len(self._by_id)
-
-    def __iter__(self) -> Iterator[ConsumerMember]:
-        return iter(self._by_id.values())
-
-    def get(self, member_id: str) -> ConsumerMember | None:
-        """The member with this id."""
-        return self._by_id.get(member_id)
-
-    def of_instance(self, instance_id: str) -> ConsumerMember | None:
-        """The static member of this name."""
-        return self._instances.get(instance_id)
-
-    def find(self, name: MemberName) -> tuple[ConsumerMember | None, GroupError]:
-        """The member that sends a request, or why it is refused."""
-        if name.instance_id is not None:
-            member = self._instances.get(name.instance_id)
-            if member is not None and member.member_id != name.member_id:
-                return None, GroupError.FENCED_INSTANCE
-        else:
-            member = self._by_id.get(name.member_id)
-        return member, GroupError.NONE if member is not None else GroupError.UNKNOWN_MEMBER
 
     def add(self, member: ConsumerMember) -> None:
         """Takes a member in, whose id may be pending."""

@@ -93,4 +93,4 @@ class GroupListing(SlicedWork):
     def close(self, error: GroupError = GroupError.NOT_COORDINATOR) -> None:
         """See `SlicedWork`."""
         self._answer(error, [])
-        self._answer(error, [])
+        self._answer(error, [])  # those that waited for the next list, too

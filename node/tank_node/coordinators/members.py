@@ -1,56 +1,28 @@
 """The members of a group: who they are, and what they agree on."""
 
 from collections import Counter
-from collections.abc import Iterator
 
-from tank_node.coordinators.group_error import GroupError
 from tank_node.coordinators.group_limits import LEAST_REBALANCE_MS
 from tank_node.coordinators.group_memory import MEMBER_BYTES
-from tank_node.coordinators.group_requests import JoinRequest, MemberName
+from tank_node.coordinators.group_requests import JoinRequest
 from tank_node.coordinators.member import Member, Protocols
+from tank_node.coordinators.named_members import NamedMembers
 
 
-class GroupMembers:
+class GroupMembers(NamedMembers[Member]):
     """The members of a group, and the ids of those that are to join. An instance id has one member."""
 
     def __init__(self) -> None:
-        self.pending: dict[str, int] = {}
-        """Ids that were given to clients that have not joined with them, and when they are forgotten."""
+        super().__init__()
         self.waiting = 0
         """How many members' joins wait."""
         self.held_bytes = 0
         """The size of what they say in all their protocols."""
         self.assigned_bytes = 0
         """The size of what is assigned to them."""
-        self._by_id: dict[str, Member] = {}
-        self._instances: dict[str, Member] = {}
         self._knowing: Counter[str] = Counter()
         """How many members know each protocol."""
         self._turn = 0
-
-    def __len__(self) -> int:
-        return len(self._by_id)
-
-    def __iter__(self) -> Iterator[Member]:
-        return iter(self._by_id.values())
-
-    def get(self, member_id: str) -> Member | None:
-        """The member with this id."""
-        return self._by_id.get(member_id)
-
-    def of_instance(self, instance_id: str) -> Member | None:
-        """The static member of this name."""
-        return self._instances.get(instance_id)
-
-    def find(self, name: MemberName) -> tuple[Member | None, GroupError]:
-        """The member that sends a request, or why it is refused."""
-        if name.instance_id is not None:
-            member = self._instances.get(name.instance_id)
-            if member is not None and member.member_id != name.member_id:
-                return None, GroupError.FENCED_INSTANCE
-        else:
-            member = self._by_id.get(name.member_id)
-        return member, GroupError.NONE if member is not None else GroupError.UNKNOWN_MEMBER
 
     def add(self, member: Member) -> None:
         """Takes a member in, whose id may be pending."""

@@ -2,7 +2,7 @@
 
 - `session`: the conversation on one connection, and its requests under way; `dispatch`: the table of
   handlers, and the making of sessions
-- `frame_size`: frames of a wrong size
+- `frame_size`: frames of a wrong size; `list_slices`: lists of long answers, encoded slice by slice
 - `errors`: Kafka's error codes, and the refusals of brokers, coordinators and controllers as such
 - `settings`: what an operator sets
 - `topic_names`: which names are valid, and which are the cluster's own

@@ -7,10 +7,10 @@ from tank_node.coordinators.group_error import GroupError
 from tank_node.coordinators.group_requests import ListedGroup as Listed
 from tank_node.coordinators.groups import groups_of
 from tank_node.kafka.errors import of_group, outcome_of
+from tank_node.kafka.list_slices import ListSlices
 from tank_node.kafka.settling import KafkaPause
 from tank_protos.generated.kafka import ListGroupsRequest, ListGroupsResponse
 from tank_protos.generated.kafka.list_groups_response import ListedGroup
-from tank_protos.wire import varint
 
 if TYPE_CHECKING:
     from tank_node.kafka.session import KafkaCall
@@ -49,51 +49,28 @@ def _type_of(group: Listed) -> str:
 class _ListAnswer:
     """One answer, which is written in portions."""
 
-    __slots__ = ("_call", "_code", "_groups", "_pieces", "_written")
+    __slots__ = ("_call", "_code", "_groups", "_slices")
 
     def __init__(self, call: "KafkaCall", error: GroupError, groups: Sequence[Listed]) -> None:
         self._call = call
         self._code = of_group(error)
         self._groups = groups
-        self._pieces: list[bytes] = []
-        self._written = 0
+        is_flexible = call.version >= _FLEXIBLE_SINCE
+        # Nothing but tags stands behind the list.
+        self._slices = ListSlices(
+            call.version, ListGroupsResponse(), int(is_flexible), is_flexible=is_flexible
+        )
 
     def go_on(self) -> None:
         """Writes the next portion, and sends the answer behind the last one."""
-        first = self._written
-        self._written = first + _PORTION
-        portion = self._groups[first : self._written]
-        response = ListGroupsResponse(
-            error_code=self._code,
-            groups=[
-                ListedGroup(each.group_id, each.protocol_type, each.state.value, _type_of(each))
-                for each in portion
-            ],
-        )
-        if not first and self._written >= len(self._groups):
-            self._call.answer(response, outcome_of(self._code))
-            return
-        self._pieces.append(self._elements(response))
-        if self._written < len(self._groups):
+        first = self._slices.count
+        portion = [
+            ListedGroup(each.group_id, each.protocol_type, each.state.value, _type_of(each))
+            for each in self._groups[first : first + _PORTION]
+        ]
+        self._slices.add(ListGroupsResponse(groups=portion), len(portion))
+        if self._slices.count < len(self._groups):
             KafkaPause(self._call, self.go_on).begin()
             return
-        head, tail = self._frame()
-        count = len(self._groups)
-        size = varint.encode(count + 1) if tail else count.to_bytes(4, "big")
-        self._pieces[-1] += tail
-        self._call.answer_pieces([head + size, *self._pieces], outcome_of(self._code))
-
-    def _frame(self) -> tuple[bytes, bytes]:
-        """What stands before the number of groups, and behind the last one."""
-        empty = b"".join(ListGroupsResponse(error_code=self._code).encode(self._call.version))
-        if self._call.version >= _FLEXIBLE_SINCE:
-            return empty[:-2], empty[-1:]
-        return empty[:-4], b""
-
-    def _elements(self, response: ListGroupsResponse) -> bytes:
-        """The groups of a portion as they stand in an answer."""
-        head, tail = self._frame()
-        count = len(response.groups)
-        size = len(varint.encode(count + 1)) if tail else 4
-        encoded = b"".join(response.encode(self._call.version))
-        return encoded[len(head) + size : len(encoded) - len(tail)]
+        body = self._slices.body(ListGroupsResponse(error_code=self._code))
+        self._call.answer_pieces(body, outcome_of(self._code))
