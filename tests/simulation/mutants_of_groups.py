@@ -51,7 +51,7 @@ MUTANTS = (
     ),
     Mutant(
         "a fenced static member goes on",
-        "tank_node.coordinators.members.GroupMembers.find",
+        "tank_node.coordinators.named_members.NamedMembers.find",
         "            if member is not None and member.member_id != name.member_id:\n",
         "            if member is not None and not name.member_id:\n",
         Kind.CLUSTER,
