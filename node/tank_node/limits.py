@@ -275,6 +275,10 @@ class Limits:
     group_append_ms: int = 5_000
     """How long a change of a group waits for replicas, as Kafka's offsets.commit.timeout.ms."""
 
+    group_forward_ms: int = 8_000
+    """How long another broker that coordinates a group may take for a request: longer than `group_append_ms`,
+    so that its own answer comes first."""
+
     group_topic_wait_ms: int = 2_000
     """How long a request for a group's coordinator waits for the internal topic and its leader, when it is
     first used. Clients ask again."""

@@ -64,10 +64,16 @@ GROUPS: Final = 3
 """The level from which on brokers keep consumer groups in a topic of their own. Controllers that don't know
 this level refuse to create that topic.
 """
+NATIVE_GROUPS: Final = 4
+"""The level from which on the positions of TANK's own clients are in that topic, too, and so are the records
+of groups whose broker assigns the partitions (KIP-848); brokers pass on requests about groups to each other.
+The controllers take no more positions.
+"""
 FORMATS: Final = {
     FIRST: Formats(snapshot=1, push=PUSH_VERSION, data_folder=1),
     KAFKA: Formats(snapshot=2, push=PUSH_VERSION, data_folder=2),
     GROUPS: Formats(snapshot=2, push=PUSH_VERSION, data_folder=2),
+    NATIVE_GROUPS: Formats(snapshot=2, push=PUSH_VERSION, data_folder=2),
 }
 """By level."""
 OWN: Final = Levels(min(FORMATS), max(FORMATS))

@@ -17,6 +17,8 @@ from tank_protos.generated.tank import (
     AwaitEndsRequest,
     ConsumeRequest,
     ConsumeResponse,
+    GroupHeartbeatRequest,
+    GroupRequest,
     IdempotentProduceRequest,
     IdempotentProduceResponse,
     Ping,
@@ -30,14 +32,12 @@ from tank_protos.generated.tank import (
 from tank_protos.wire import varint
 from tank_protos.wire.errors import WireError
 from tank_protos.wire.message import Message
+from tank_protos.wire.names import GROUPS_TOPIC
 
 _ANSWERED_AS = {5: 1}
 """Produce with numbers is answered as a produce."""
 _BETWEEN_BROKERS = (9,)
-_NOT_SERVED = range(80, 84)
-"""What members of groups will ask, and those that look after groups: the messages are there, the answers are
-not."""
-_TAKEN = {*REQUESTS, Ping.ID}.difference(_NOT_SERVED)
+_TAKEN = {*REQUESTS, Ping.ID} - {GroupHeartbeatRequest.ID}
 _CARRIES_BUNDLES = (1, 5, 66, 79)
 _ENTRY_BYTES = {66: 15, 79: 10}
 """By message: the size of the smallest entry with a batch. Too short requests are not
@@ -131,6 +131,8 @@ class Ledger:
         """Well-formed requests that are refused all the same."""
         if isinstance(request, ReplicaIdRequest):
             return "wrong_peer"
+        if isinstance(request, GroupRequest):
+            return "malformed"  # for brokers alone
         if isinstance(request, ConsumeRequest):
             topics = self._broker.topics
             known = [topic for topic in request.topics if topic.name in topics]
@@ -193,7 +195,7 @@ class Ledger:
 
     def answer(self, account: Account, message_id: int, payload: bytes) -> None:
         """An answer came: it was owed, and what it says is written down."""
-        found = (RESPONSES | {Ping.ID: Ping})[message_id].decode(payload)
+        found = _decoded(message_id, payload)
         if message_id == Ping.ID:
             return
         number: int = found.request_id  # type: ignore[attr-defined]
@@ -240,6 +242,8 @@ class Ledger:
             requests[message_id] += count
         assert requests == +self.taken, f"counted {requests}, taken {self.taken}"
         for topic in self._broker.topics.values():
+            if topic.name == GROUPS_TOPIC:
+                continue  # the broker's own
             for number, partition in topic.partitions.items():
                 self._compare((topic.name, topic.view.topic_id, number), partition)
 
@@ -254,6 +258,18 @@ class Ledger:
             return  # some of it is gone by right
         lost = Counter(self.acknowledged.get(place, [])) - Counter(stored)
         assert not lost, f"{place}: acknowledged and not stored: {next(iter(lost)).hex()[:400]}"
+
+
+def _decoded(message_id: int, payload: bytes) -> Message:
+    """An answer, in the lowest version in which it can be read."""
+    kind = (RESPONSES | {Ping.ID: Ping})[message_id]
+    lowest, highest = kind.VERSIONS
+    for version in range(lowest, highest):
+        try:
+            return kind.decode(payload, version)
+        except WireError:
+            pass
+    return kind.decode(payload, highest)
 
 
 def stored_batches(partition: Partition) -> list[bytes]:

@@ -17,6 +17,7 @@ from tank_node.cluster.link import (
     TopicAlteration,
     TopicOutcome,
 )
+from tank_node.coordinators.group_settings import GroupSettings
 from tank_node.disk import Disk
 from tank_node.limits import KIB, Limits
 from tank_node.metrics import Metrics
@@ -114,6 +115,9 @@ class LateController(InstantController):
     def list_groups(self, done: Callable[[GroupsOutcome], None]) -> None:
         super().list_groups(self._later(done))
 
+    def await_view(self, done: Callable[[bool], None]) -> None:
+        super().await_view(self._later(done))
+
 
 class InlineFlusher(Flusher):
     """Syncs without threads: what is posted waits for `settle`."""
@@ -161,6 +165,7 @@ class Node:
         )
         self.broker = Broker(folder, self.controller, self.flusher, self.clock, limits, self.metrics)
         self.broker.open()
+        self.broker.groups = GroupSettings(topic_partitions=2, initial_delay_ms=0)
         self.maintenance = Maintenance(self.broker)
         self.disk_was_full = False
         self.add_topics()

@@ -32,6 +32,7 @@ CLASSES: Final = {
     "tank_controller.RaftStorage": "the files of one Raft log, and which of them is which",
     "tank_node.Broker": "the topics of a node, their tick and what it ends with",
     "tank_node.Connection": "the state of one socket between ticks: what came, what has to go, since when",
+    "tank_node.ControllerRequests": "one method a request, as `MetadataRequests` has them",
     "tank_node.ConsumerGroup": "what is asked of a group's machine: one method a question",
     "tank_node.ControllerStream": "one conversation with the controllers: its parts, what it has learned",
     "tank_node.Flusher": "one queue of disk work, and the threads that take from it",

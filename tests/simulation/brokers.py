@@ -23,6 +23,7 @@ from tank_node.log.log import LogState
 from tank_node.metrics import Metrics
 from tank_node.partition.partition import Partition
 from tank_node.peers.forwarder import Forwarder
+from tank_node.peers.group_router import router_of
 from tank_node.peers.replicator import Replicator
 from tank_node.segment.errors import DataFolderError
 from tank_node.store.data_folder import DataFolder
@@ -246,6 +247,7 @@ class BrokerMachine:
         self.broker, self.server = broker, server
         broker.open()
         broker.groups = Groups(broker, self.groups, self.new_member_id)
+        router_of(broker)
         self.addresses.servers[self.host] = server
         link.serve()
         world.every(TICK_US, self.life, self._tick)

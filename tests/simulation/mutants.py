@@ -25,6 +25,7 @@ from tests.simulation import (
     mutants_of_controllers,
     mutants_of_groups,
     mutants_of_kafka,
+    mutants_of_positions,
     mutants_of_replication,
     mutants_of_volumes,
     told_stories,
@@ -41,6 +42,7 @@ MUTANTS = (
     *mutants_of_volumes.MUTANTS,
     *mutants_of_kafka.MUTANTS,
     *mutants_of_groups.MUTANTS,
+    *mutants_of_positions.MUTANTS,
 )
 STORIES = 60
 """So many random stories each mutant gets, unless another number is said."""

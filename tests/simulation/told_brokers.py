@@ -3,16 +3,12 @@
 from collections.abc import Callable
 
 from tank_node.cluster.link import (
-    CommitOutcome,
-    Position,
-    PositionsOutcome,
     TopicAlteration,
     TopicOutcome,
 )
 from tank_node.partition.partition import Partition
 from tank_node.replication.role import Role
 from tank_node.segment.errors import LogDamaged
-from tank_protos.error_codes import ErrorCode
 from tests.simulation.brokers import FOLDER, BrokerMachine
 from tests.simulation.controllers import SESSION_TIMEOUT_MS
 from tests.simulation.told import LIMITS, ToldStory, lose_power, telling
@@ -157,72 +153,6 @@ def a_topic_is_made_again() -> None:
             must(story.at(machine).log.written == 0, "%s has messages of an older topic", machine.name)
         story.append(story.cast[0], 2)
         story.rest()
-
-
-def a_position_is_overtaken() -> None:
-    """A is asked to keep a position, and its stream breaks; meanwhile the group goes on at B. A's next stream
-    doesn't bring the older position back."""
-    with telling({"flush": "disk"}) as story:
-        a, b, _ = story.cast
-        answers: list[CommitOutcome] = []
-        story.part(a, *story.controllers, one_way=True)
-        _keep(story, a, 5, answers)
-        _keep(story, b, 7, answers)
-        story.until(lambda: len(answers) == 1, "the answer to B")
-        story.break_streams(a, *story.controllers)
-        story.rejoin(a, *story.controllers)
-        story.until(lambda: len(answers) == 2, "the answer to A", 40 * SECOND)
-        must(_kept(story, b) == 7, "the position has gone back to %s", _kept(story, b))
-        story.rest()
-
-
-def a_position_in_flight_comes_after_its_group_went_on() -> None:
-    """A is asked to keep a position, is cut off and killed before the controllers hear of it, and the group
-    goes on at B. The network heals before A is fenced, and brings what A had sent: it comes too late. A group
-    that goes from one broker to another is refused at most once: then the broker has heard of the others."""
-    with telling({"flush": "disk"}) as story:
-        a, b, c = story.cast
-        _must_keep(story, a, 3)
-        story.part(a, *story.controllers, one_way=True)
-        _keep(story, a, 5, [])
-        story.go_on(100 * MS)
-        a.end(False)
-        _must_keep(story, b, 7)
-        story.rejoin(a, *story.controllers)
-        story.go_on(SECOND)
-        must(_kept(story, b) == 7, "the position has gone back to %s", _kept(story, b))
-        _must_keep(story, c, 4)  # somebody reads again
-        must(_kept(story, b) == 4, "the position is %s", _kept(story, b))
-        a.start()
-        story.rest()
-
-
-def _must_keep(story: ToldStory, machine: BrokerMachine, number: int) -> None:
-    """As a client does it, which asks again when it is told to."""
-    answers: list[CommitOutcome] = []
-    _keep(story, machine, number, answers)
-    story.until(lambda: bool(answers), "the answer")
-    if answers[0].error is ErrorCode.TIMED_OUT:
-        _keep(story, machine, number, answers)
-        story.until(lambda: len(answers) == 2, "the second answer")
-    must(answers[-1].results == [ErrorCode.NONE], "%s is not kept: %s", number, answers[-1])
-
-
-def _kept(story: ToldStory, machine: BrokerMachine) -> int:
-    found: list[PositionsOutcome] = []
-    assert machine.link is not None
-    link = machine.link
-    story.do(machine, lambda: link.requests.fetch_positions("g", ["told"], found.append))
-    story.until(lambda: bool(found), "the position")
-    [kept] = found[0].positions
-    return kept.sequence_number
-
-
-def _keep(story: ToldStory, machine: BrokerMachine, number: int, answers: list[CommitOutcome]) -> None:
-    assert machine.link is not None
-    link = machine.link
-    position = Position("told", 0, number, "")
-    story.do(machine, lambda: link.requests.commit_positions("g", [position], answers.append))
 
 
 def a_chosen_replica_is_damaged_again() -> None:
@@ -407,8 +337,6 @@ STORIES: tuple[Callable[[], None], ...] = (
     a_lost_tail_stays_unsure_over_two_starts,
     flush_becomes_disk_after_messages_were_acknowledged_from_memory,
     a_topic_is_made_again,
-    a_position_is_overtaken,
-    a_position_in_flight_comes_after_its_group_went_on,
     a_chosen_replica_is_damaged_again,
     a_replica_is_moved_away_and_back_unheard,
     an_old_log_comes_back_after_an_unclean_election,

@@ -6,14 +6,17 @@ from tank_controller.leader.leadership import LeaderTerm
 from tank_controller.leader.proposals import Proposals, rejected
 from tank_controller.leader.streams import MAX_WAITING_PROPOSALS, Stream
 from tank_controller.state.codec import positions
+from tank_controller.state.groups import COORDINATED
 from tank_controller.state.outcome import CommandOutcome, Rejected
 from tank_controller.state.state import ClusterState
 from tank_protos.error_codes import ErrorCode
+from tank_protos.feature_levels import NATIVE_GROUPS
 from tank_protos.generated import control_pb2 as pb
 
 FROM_BROKERS = frozenset(
     {
         "create_topic", "alter_topic", "delete_topic", "init_producer", "commit_positions",
+        "drop_positions",
         "change_in_sync", "report_failed", "set_broker",
         "elect_leader", "reassign", "cancel_reassign",
     }
@@ -113,9 +116,11 @@ def query_answers(state: ClusterState, query: pb.BrokerQuery) -> list[pb.QueryAn
     """The parts of the answer, at least one; all but the last say that more follow."""
     match query.WhichOneof("question"):
         case "positions":
-            found = _positions(state, query.positions)
+            found = _refusal(state, query.positions.to_move) or _positions(state, query.positions)
         case "groups":
-            found = [pb.QueryAnswer(groups=names) for names in _portions(sorted(state.groups))]
+            found = _refusal(state, query.groups.to_move) or [
+                pb.QueryAnswer(groups=names) for names in _portions(sorted(state.groups))
+            ]
         case "view":
             found = [pb.QueryAnswer(index=state.index)]
         case _:
@@ -125,6 +130,14 @@ def query_answers(state: ClusterState, query: pb.BrokerQuery) -> list[pb.QueryAn
         part.request_id = query.request_id
         part.more = part is not found[-1]
     return found
+
+
+def _refusal(state: ClusterState, to_move: bool) -> list[pb.QueryAnswer]:
+    """Why positions are not shown: those that are here may be old ones, or be gone, from the level on at
+    which coordinators keep them. They alone see them then, to take them over."""
+    if (state.feature_level >= NATIVE_GROUPS) is to_move:
+        return []
+    return [pb.QueryAnswer(error=ErrorCode.OVERLOADED, message=COORDINATED)]
 
 
 def _positions(state: ClusterState, query: pb.PositionsQuery) -> list[pb.QueryAnswer]:

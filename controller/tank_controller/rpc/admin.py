@@ -81,6 +81,8 @@ class AdminService(AdminServicer):
             )
         if request.HasField("commit_positions"):
             return _refused("positions are committed through a broker, whose stream gives them their order")
+        if request.HasField("drop_positions"):
+            return _refused("a group's coordinator has its positions dropped, when it holds them itself")
         done: asyncio.Future[CommandOutcome] = asyncio.get_running_loop().create_future()
         command = request
         if (tasks := node.brokers.tasks) is not None:

@@ -86,4 +86,5 @@ _COMMANDS: dict[str | None, tuple[_Check, _Change]] = {
     "cancel_reassign": (reassignment.check_cancel_reassign, reassignment.cancel_reassign),
     "init_producer": (producers.check_init_producer, producers.init_producer),
     "commit_positions": (groups.check_commit_positions, groups.commit_positions),
+    "drop_positions": (groups.check_drop_positions, groups.drop_positions),
 }

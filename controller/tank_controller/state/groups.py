@@ -1,17 +1,28 @@
-"""Consumer groups: what committing their positions does to the cluster's state. Pure."""
+"""Consumer groups: what committing their positions, and dropping them, does to the cluster's state. Pure.
+
+From feature level `feature_levels.NATIVE_GROUPS` on each group's coordinator, a broker, keeps its positions:
+it takes them over from here, and has them dropped. All of this has to stay as long as a cluster may begin, or
+come from an older version, below that level.
+"""
 
 from tank_controller import limits
 from tank_controller.state.model import PositionState
 from tank_controller.state.outcome import CommandOutcome, Rejected
 from tank_controller.state.state import ClusterState
 from tank_protos.error_codes import ErrorCode
+from tank_protos.feature_levels import NATIVE_GROUPS
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.wire.names import group_name_problem
+
+COORDINATED = "the group's coordinator keeps its positions by now: ask again"
+"""The refusal of what brokers ask whose view doesn't show the level in force yet."""
 
 
 def check_commit_positions(state: ClusterState, command: pb.Command) -> None:
     """Raises Rejected when no position of the command can be kept."""
     commit = command.commit_positions
+    if state.feature_level >= NATIVE_GROUPS:
+        raise Rejected(ErrorCode.OVERLOADED, COORDINATED)
     if problem := group_name_problem(commit.group):
         raise Rejected(ErrorCode.INVALID_NAME, problem)
     if len(commit.positions) > limits.MAX_POSITIONS_PER_COMMAND:
@@ -64,6 +75,19 @@ def commit_positions(state: ClusterState, command: pb.Command, outcome: CommandO
         forget_positions(state, state.groups.pop(_longest_unused(state)))
     state.groups.pop(name, None)
     state.groups[name] = group
+
+
+def check_drop_positions(state: ClusterState, command: pb.Command) -> None:
+    """Raises Rejected below the level from which on coordinators keep positions."""
+    if state.feature_level < NATIVE_GROUPS:
+        message = f"positions are dropped from feature level {NATIVE_GROUPS} on"
+        raise Rejected(ErrorCode.INVALID_REQUEST, message)
+
+
+def drop_positions(state: ClusterState, command: pb.Command, outcome: CommandOutcome) -> None:
+    """Removes groups with their positions, which their coordinators hold by now."""
+    for name in command.drop_positions.groups:
+        forget_positions(state, state.groups.pop(name, {}))
 
 
 def _needs_room(state: ClusterState, group: str) -> bool:

@@ -36,6 +36,7 @@ from tank_node.limits import Limits
 from tank_node.metrics import Metrics
 from tank_node.monitoring.health import Health
 from tank_node.monitoring.http import HttpServer
+from tank_node.peers.group_router import router_of
 from tank_node.server.connections import Connections
 from tank_node.server.listener import Listener
 from tank_node.server.server import Server
@@ -156,6 +157,7 @@ class NodeProcess(ABC):
         server = Server(broker, self._loop, self._listeners(broker), self.limits, self.metrics)
         self._replicate(broker, server.connections)
         broker.open()
+        router_of(broker)  # takes positions over from the controllers, also while no client asks
         # An exception before this line leaves the folder as a crash does: a close would call its logs clean.
         try:
             http_address = http_address or await self._listen_http(http)

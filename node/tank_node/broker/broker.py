@@ -103,6 +103,8 @@ class Broker:
         its class."""
         self.groups: object = None
         """The coordinator of consumer groups, made at its first use likewise, see `coordinators.groups`."""
+        self.group_router: object = None
+        """The way to the groups' coordinators, made at its first use likewise, see `peers.group_router`."""
         self.wake: Callable[[], None] = _nothing
         """Makes a tick end soon, and look at the deadlines. For work that begins outside of a tick; the
         server sets it."""

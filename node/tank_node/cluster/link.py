@@ -235,6 +235,17 @@ class MetadataRequests(Protocol):
     def list_groups(self, done: Callable[[GroupsOutcome], None]) -> None:
         """Asks for the names of all groups that have positions."""
 
+    def groups_to_move(self, done: Callable[[GroupsOutcome], None]) -> None:
+        """Asks for the names of the groups whose positions the controllers still hold, from feature level 4
+        on. Errors: TIMED_OUT, also when the controller that answers doesn't know of the level yet."""
+
+    def positions_to_move(self, group: str, done: Callable[[PositionsOutcome], None]) -> None:
+        """Asks for such a group's positions. Errors: UNKNOWN_GROUP, TIMED_OUT."""
+
+    def drop_positions(self, groups: Sequence[str], done: Callable[[ChangeOutcome], None]) -> None:
+        """Has the controllers drop all positions of these groups, because their coordinator holds them.
+        Errors: INVALID_REQUEST below feature level 4."""
+
 
 class ControllerLink(Protocol):
     """The connection: the controllers' metadata, whether a controller that leads is heard, and listeners."""

@@ -17,7 +17,7 @@ from tank_node.cluster.link import (
     TopicAlteration,
     TopicOutcome,
 )
-from tank_node.cluster.pending import PendingRequests, Proposed
+from tank_node.cluster.pending import Answered, PendingRequests, Proposed
 from tank_node.cluster.producer_ids import ProducerIds
 from tank_node.cluster.view import ClusterView
 from tank_protos import feature_levels
@@ -243,20 +243,32 @@ class ControllerRequests:
             done(PositionsOutcome(ErrorCode.UNKNOWN_GROUP, "a group's name is UTF-8 text"))
             return
         wanted = [self._topic_id(name) for name in topics]
+        query = pb.BrokerQuery(positions=pb.PositionsQuery(group=group, topic_ids=wanted))
+        self._pending.query(query, self._telling_positions(done), of_client=True)
 
+    def _telling_positions(self, done: Callable[[PositionsOutcome], None]) -> Answered:
         def answer(found: pb.QueryAnswer) -> None:
             done(PositionsOutcome(_known(found.error), found.message, self._named(found.positions)))
 
-        query = pb.BrokerQuery(positions=pb.PositionsQuery(group=group, topic_ids=wanted))
-        self._pending.query(query, answer, of_client=True)
+        return answer
 
     def list_groups(self, done: Callable[[GroupsOutcome], None]) -> None:
         """As MetadataRequests."""
+        self._pending.query(pb.BrokerQuery(groups=pb.GroupsQuery()), _telling_names(done), of_client=True)
 
-        def answer(found: pb.QueryAnswer) -> None:
-            done(GroupsOutcome(_known(found.error), found.message, sorted(found.groups)))
+    def groups_to_move(self, done: Callable[[GroupsOutcome], None]) -> None:
+        """As MetadataRequests."""
+        query = pb.BrokerQuery(groups=pb.GroupsQuery(to_move=True))
+        self._pending.query(query, _telling_names(done))
 
-        self._pending.query(pb.BrokerQuery(groups=pb.GroupsQuery()), answer, of_client=True)
+    def positions_to_move(self, group: str, done: Callable[[PositionsOutcome], None]) -> None:
+        """As MetadataRequests."""
+        query = pb.BrokerQuery(positions=pb.PositionsQuery(group=group, to_move=True))
+        self._pending.query(query, self._telling_positions(done))
+
+    def drop_positions(self, groups: Sequence[str], done: Callable[[ChangeOutcome], None]) -> None:
+        """As MetadataRequests."""
+        self._change_replicas(pb.Command(drop_positions=pb.DropPositions(groups=groups)), done)
 
     def _topic_id(self, name: str) -> int:
         """The topic's id; 0 for an unknown topic, which the controller answers with UNKNOWN_TOPIC."""
@@ -276,6 +288,13 @@ class ControllerRequests:
             if (topic := self._view.topic_by_id(position.topic_id)) is not None
         ]
         return sorted(named, key=lambda position: (position.topic, position.partition))
+
+
+def _telling_names(done: Callable[[GroupsOutcome], None]) -> Answered:
+    def answer(found: pb.QueryAnswer) -> None:
+        done(GroupsOutcome(_known(found.error), found.message, sorted(found.groups)))
+
+    return answer
 
 
 def _refs(partitions: Iterable[tuple[int, int]]) -> list[pb.PartitionRef]:

@@ -25,6 +25,8 @@
   `offset_expiry`, `deletion`: when that is forgotten
 - `group_memory`, `group_room`: what all this takes, and whether there is room for more; `long_work`,
   `group_listing`: what is done in slices; `bugs`: how mistakes of ours are reported
+- `commit_order`: commits that come late by way of other brokers; `positions_move`: positions that the
+  controllers kept; `loading_wait`: requests that wait while groups are read
 """
 
 from tank_node.kernel import compiled_path

@@ -4,7 +4,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from tank_node.kafka.errors import KafkaError, outcome_of
-from tank_protos.feature_levels import FIRST, GROUPS
+from tank_protos.feature_levels import FIRST, NATIVE_GROUPS
 from tank_protos.generated.kafka import (
     ApiVersion,
     ApiVersionCollection,
@@ -26,8 +26,9 @@ _LEAST_ZERO_SINCE: Final = 4
 _GROUP_VERSION: Final = "group.version"
 _CONSUMER_GROUP_HEARTBEAT: Final = 68
 _CONSUMER_GROUP_DESCRIBE: Final = 69
-_SINCE: Final = {_CONSUMER_GROUP_HEARTBEAT: GROUPS, _CONSUMER_GROUP_DESCRIBE: GROUPS}
-"""By api key: the cluster's feature level from which on clients are told of a request."""
+_SINCE: Final = {_CONSUMER_GROUP_HEARTBEAT: NATIVE_GROUPS, _CONSUMER_GROUP_DESCRIBE: NATIVE_GROUPS}
+"""By api key: the cluster's feature level from which on ApiVersions lists a request. Brokers that know the
+level before it cannot read what is stored of such groups."""
 _CONSUMER_PROTOCOL: Final = 1
 """The level of that feature at which brokers assign the partitions of groups that want it (KIP-848)."""
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
@@ -66,7 +67,7 @@ def _answer(call: "KafkaCall", error: KafkaError) -> None:
         if level >= _SINCE.get(api.key, FIRST)
     ]
     response = ApiVersionsResponse(error_code=error, api_keys=ApiVersionCollection(served))
-    if level >= GROUPS and call.version >= _SOFTWARE_SINCE:
+    if level >= NATIVE_GROUPS and call.version >= _SOFTWARE_SINCE:
         response.finalized_features_epoch = level
         response.finalized_features = FinalizedFeatureKeyCollection(
             [FinalizedFeatureKey(_GROUP_VERSION, _CONSUMER_PROTOCOL, _CONSUMER_PROTOCOL)]

@@ -16,7 +16,7 @@ from tank_node.metrics import OK, Metrics
 from tank_node.peers.connection import PeerConnection
 from tank_node.peers.identity import PeerIdentity
 from tank_node.session import Session
-from tank_protos.generated.tank import ReplicaIdRequest
+from tank_protos.generated.tank import GroupRequest, ReplicaIdRequest
 from tank_protos.wire.framing import FRAME_HEAD, HEADER_BYTES
 
 NOT_SENT: Final = "not_sent"
@@ -25,9 +25,10 @@ NOT_ANSWERED: Final = "not_answered"
 _PRODUCE: Final = 1
 _CONSUME: Final = 2
 _PING: Final = 3
+_GROUPS: Final = GroupRequest.ID
 _HEAD_BYTES: Final = 4 * MIB
 """More than the head of any consume answer: 255 topics with 255 partitions each."""
-_LEAST_BYTES: Final = {_PRODUCE: 4, _CONSUME: 8}
+_LEAST_BYTES: Final = {_PRODUCE: 4, _CONSUME: 8, _GROUPS: 4}
 """How long an answer is at least, by message id: up to its request id."""
 _REQUEST_IDS: Final = 2**32
 _read_head: Final = FRAME_HEAD.unpack_from
@@ -167,7 +168,9 @@ class ForwardSession(PeerConnection):
         most = limits.request_bytes
         if message_id == _CONSUME:
             most = limits.forwarded_answer_bytes + limits.bundle_bytes + _HEAD_BYTES
-        if message_id not in (_PRODUCE, _CONSUME, _PING, ReplicaIdRequest.ID) or length > most:
+        elif message_id == _GROUPS:
+            most = limits.forwarded_answer_bytes + HEADER_BYTES + limits.request_bytes
+        if message_id not in (_PRODUCE, _CONSUME, _GROUPS, _PING, ReplicaIdRequest.ID) or length > most:
             raise UnexpectedAnswer(f"message {message_id} of {length} bytes from a leader")
 
     def frame(self, message_id: int, payload: memoryview) -> None:
@@ -191,7 +194,7 @@ class ForwardSession(PeerConnection):
             raise UnexpectedAnswer(f"message {message_id} of {len(payload)} bytes from a leader")
 
     def _answer(self, message_id: int, payload: memoryview) -> None:
-        request_id = _read_one(payload)[0] if message_id == _PRODUCE else _read_two(payload)[1]
+        request_id = _read_two(payload)[1] if message_id == _CONSUME else _read_one(payload)[0]
         request = self._sent.get(request_id)
         if request is None:  # its time was over
             self.pending_bytes -= self._late.pop(request_id, 0)

@@ -1,7 +1,8 @@
 """Features (64): the messages that a broker knows, and its limits."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from tank_protos.feature_levels import NATIVE_GROUPS
 from tank_protos.generated.tank import (
     Feature,
     FeaturesRequest,
@@ -19,6 +20,11 @@ FEATURES = (
     "describe_broker", "describe_cluster", "reserve_producer_ids", "produce_record_batches",
     "describe_connections",
 )  # fmt: skip
+"""The messages and features that every broker of this version knows."""
+GROUP_FEATURES: Final = {
+    "commit_positions": 1, "list_groups": 1, "describe_groups": 0, "delete_groups": 0, "delete_positions": 0,
+}  # fmt: skip
+"""What brokers can answer from feature level `NATIVE_GROUPS` on, and in which version at most."""
 
 
 def features(session: "TankSession", payload: memoryview) -> None:
@@ -30,7 +36,14 @@ def features(session: "TankSession", payload: memoryview) -> None:
         request_id=request.request_id,
         cluster_id=view.cluster_id,
         broker_id=view.broker_id,
-        features=[Feature(name, 0, 0) for name in FEATURES],
+        features=_features(view.feature_level),
         limits=[Limit(name, value) for name, value in session.limits.published()],
     )
     session.answer(answer)
+
+
+def _features(level: int) -> list[Feature]:
+    most = dict.fromkeys(FEATURES, 0)
+    if level >= NATIVE_GROUPS:
+        most |= GROUP_FEATURES
+    return [Feature(name, 0, version) for name, version in most.items()]

@@ -292,10 +292,11 @@ class TankSession(FrameSession):
         if self.knows_hosts or self.is_forwarder:
             self.ping()
 
-    def answer(self, answer: Message, outcome: str = OK) -> None:
-        """Queues an answer, whose id is its request's, and counts it as `outcome`."""
+    def answer(self, answer: Message, outcome: str = OK, version: int = 0) -> None:
+        """Queues an answer, whose id is its request's, and counts it as `outcome`. version: the layout of an
+        answer that has several."""
         self.metrics.requests[answer.ID, outcome] += 1
-        self.send(frame_of(answer))
+        self.send(frame_of(answer, version))
 
     # --- waits -----------------------------------------------------------------------------------
 

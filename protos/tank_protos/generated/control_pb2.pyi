@@ -36,7 +36,7 @@ DISPLACED: PartitionTrouble
 LOSSY: PartitionTrouble
 
 class Command(_message.Message):
-    __slots__ = ("now_ms", "register_broker", "create_topic", "alter_topic", "delete_topic", "init_producer", "commit_positions", "fence_broker", "unfence_broker", "set_broker", "remove_broker", "change_in_sync", "report_failed", "elect_leader", "elect_lossy", "reassign", "finish_reassign", "cancel_reassign", "found_cluster", "raise_level")
+    __slots__ = ("now_ms", "register_broker", "create_topic", "alter_topic", "delete_topic", "init_producer", "commit_positions", "fence_broker", "unfence_broker", "set_broker", "remove_broker", "change_in_sync", "report_failed", "elect_leader", "elect_lossy", "reassign", "finish_reassign", "cancel_reassign", "found_cluster", "raise_level", "drop_positions")
     NOW_MS_FIELD_NUMBER: _ClassVar[int]
     REGISTER_BROKER_FIELD_NUMBER: _ClassVar[int]
     CREATE_TOPIC_FIELD_NUMBER: _ClassVar[int]
@@ -57,6 +57,7 @@ class Command(_message.Message):
     CANCEL_REASSIGN_FIELD_NUMBER: _ClassVar[int]
     FOUND_CLUSTER_FIELD_NUMBER: _ClassVar[int]
     RAISE_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    DROP_POSITIONS_FIELD_NUMBER: _ClassVar[int]
     now_ms: int
     register_broker: RegisterBroker
     create_topic: CreateTopic
@@ -77,7 +78,8 @@ class Command(_message.Message):
     cancel_reassign: CancelReassign
     found_cluster: FoundCluster
     raise_level: RaiseLevel
-    def __init__(self, now_ms: _Optional[int] = ..., register_broker: _Optional[_Union[RegisterBroker, _Mapping]] = ..., create_topic: _Optional[_Union[CreateTopic, _Mapping]] = ..., alter_topic: _Optional[_Union[AlterTopic, _Mapping]] = ..., delete_topic: _Optional[_Union[DeleteTopic, _Mapping]] = ..., init_producer: _Optional[_Union[InitProducer, _Mapping]] = ..., commit_positions: _Optional[_Union[CommitPositions, _Mapping]] = ..., fence_broker: _Optional[_Union[FenceBroker, _Mapping]] = ..., unfence_broker: _Optional[_Union[UnfenceBroker, _Mapping]] = ..., set_broker: _Optional[_Union[SetBroker, _Mapping]] = ..., remove_broker: _Optional[_Union[RemoveBroker, _Mapping]] = ..., change_in_sync: _Optional[_Union[ChangeInSync, _Mapping]] = ..., report_failed: _Optional[_Union[ReportFailed, _Mapping]] = ..., elect_leader: _Optional[_Union[ElectLeader, _Mapping]] = ..., elect_lossy: _Optional[_Union[ElectLossy, _Mapping]] = ..., reassign: _Optional[_Union[Reassign, _Mapping]] = ..., finish_reassign: _Optional[_Union[FinishReassign, _Mapping]] = ..., cancel_reassign: _Optional[_Union[CancelReassign, _Mapping]] = ..., found_cluster: _Optional[_Union[FoundCluster, _Mapping]] = ..., raise_level: _Optional[_Union[RaiseLevel, _Mapping]] = ...) -> None: ...
+    drop_positions: DropPositions
+    def __init__(self, now_ms: _Optional[int] = ..., register_broker: _Optional[_Union[RegisterBroker, _Mapping]] = ..., create_topic: _Optional[_Union[CreateTopic, _Mapping]] = ..., alter_topic: _Optional[_Union[AlterTopic, _Mapping]] = ..., delete_topic: _Optional[_Union[DeleteTopic, _Mapping]] = ..., init_producer: _Optional[_Union[InitProducer, _Mapping]] = ..., commit_positions: _Optional[_Union[CommitPositions, _Mapping]] = ..., fence_broker: _Optional[_Union[FenceBroker, _Mapping]] = ..., unfence_broker: _Optional[_Union[UnfenceBroker, _Mapping]] = ..., set_broker: _Optional[_Union[SetBroker, _Mapping]] = ..., remove_broker: _Optional[_Union[RemoveBroker, _Mapping]] = ..., change_in_sync: _Optional[_Union[ChangeInSync, _Mapping]] = ..., report_failed: _Optional[_Union[ReportFailed, _Mapping]] = ..., elect_leader: _Optional[_Union[ElectLeader, _Mapping]] = ..., elect_lossy: _Optional[_Union[ElectLossy, _Mapping]] = ..., reassign: _Optional[_Union[Reassign, _Mapping]] = ..., finish_reassign: _Optional[_Union[FinishReassign, _Mapping]] = ..., cancel_reassign: _Optional[_Union[CancelReassign, _Mapping]] = ..., found_cluster: _Optional[_Union[FoundCluster, _Mapping]] = ..., raise_level: _Optional[_Union[RaiseLevel, _Mapping]] = ..., drop_positions: _Optional[_Union[DropPositions, _Mapping]] = ...) -> None: ...
 
 class RegisterBroker(_message.Message):
     __slots__ = ("broker_id", "incarnation", "disk_uuid", "tail_sure", "endpoints", "rack", "damaged", "replicates", "flush_replicated", "all_damaged", "min_level", "max_level", "folder_epoch")
@@ -346,6 +348,12 @@ class CommitPositions(_message.Message):
     group: str
     positions: _containers.RepeatedCompositeFieldContainer[Position]
     def __init__(self, group: _Optional[str] = ..., positions: _Optional[_Iterable[_Union[Position, _Mapping]]] = ...) -> None: ...
+
+class DropPositions(_message.Message):
+    __slots__ = ("groups",)
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    groups: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, groups: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Endpoint(_message.Message):
     __slots__ = ("name", "host", "port")
@@ -876,16 +884,20 @@ class ViewQuery(_message.Message):
     def __init__(self) -> None: ...
 
 class PositionsQuery(_message.Message):
-    __slots__ = ("group", "topic_ids")
+    __slots__ = ("group", "topic_ids", "to_move")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     TOPIC_IDS_FIELD_NUMBER: _ClassVar[int]
+    TO_MOVE_FIELD_NUMBER: _ClassVar[int]
     group: str
     topic_ids: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, group: _Optional[str] = ..., topic_ids: _Optional[_Iterable[int]] = ...) -> None: ...
+    to_move: bool
+    def __init__(self, group: _Optional[str] = ..., topic_ids: _Optional[_Iterable[int]] = ..., to_move: bool = ...) -> None: ...
 
 class GroupsQuery(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("to_move",)
+    TO_MOVE_FIELD_NUMBER: _ClassVar[int]
+    to_move: bool
+    def __init__(self, to_move: bool = ...) -> None: ...
 
 class LogEnd(_message.Message):
     __slots__ = ("topic_id", "partition", "epoch_at_end", "end", "damaged")

@@ -41,12 +41,13 @@ def frame(message_id: int, payload: list[Buffer]) -> list[Buffer]:
     return [FRAME_HEAD.pack(message_id, length), *payload]
 
 
-def frame_of(message: Message) -> bytes:
+def frame_of(message: Message, version: int = 0) -> bytes:
     """A message's frame in one piece, which copies the payloads inside: for messages that carry no bundles.
+    version: the layout of a message that has several, and doesn't state its own.
 
     Raises the errors of the message's `encode`.
     """
-    payload = message.encode()
+    payload = message.encode(version)
     return b"".join((FRAME_HEAD.pack(message.ID, sum(map(len, payload))), *payload))
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -11,6 +11,8 @@ import pytest
 from tank_cli.serve.local_controller import LocalController, LocalRegistrationError
 from tank_controller.leader import raising
 from tank_controller.leader.proposals import PRODUCER_USE_NOTED_MS
+from tank_controller.leader.streams import Stream
+from tank_controller.state.state import ClusterState
 from tank_node.cluster.link import (
     CommitOutcome,
     GroupsOutcome,
@@ -24,7 +26,8 @@ from tank_node.cluster.link import (
 from tank_node.cluster.registration import Registration
 from tank_node.cluster.view import ChangeKind, TopicChange
 from tank_protos.error_codes import ErrorCode
-from tank_protos.feature_levels import FIRST, OWN
+from tank_protos.feature_levels import FIRST, GROUPS, OWN
+from tank_protos.generated import control_pb2 as pb
 from tests.support.manual_clock import ManualClock
 from tests.support.patience import patient
 
@@ -81,6 +84,17 @@ class Controller:
     async def groups(self) -> list[str]:
         outcome: GroupsOutcome = await asked(self.link.requests.list_groups)
         return outcome.groups
+
+
+@pytest.fixture
+def _positions_at_the_controller(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Below feature level 4, which isn't raised."""
+    command = raising.Raising.command
+
+    def below(self: raising.Raising, state: ClusterState, streams: Mapping[int, Stream]) -> pb.Command | None:
+        return None if state.feature_level >= GROUPS else command(self, state, streams)
+
+    monkeypatch.setattr(raising.Raising, "command", below)
 
 
 async def asked(ask: Callable[[Callable[[T], None]], None]) -> T:
@@ -145,6 +159,7 @@ def test_a_topic_that_holds_up_the_level_holds_up_no_start(
     asyncio.run(life())
 
 
+@pytest.mark.usefixtures("_positions_at_the_controller")
 def test_everything_survives_a_restart_and_leaders_get_a_new_epoch(tmp_path: Path) -> None:
     ids: list[int] = []
 
@@ -186,6 +201,7 @@ def test_validate_only_says_what_would_happen_and_changes_nothing(tmp_path: Path
     asyncio.run(life())
 
 
+@pytest.mark.usefixtures("_positions_at_the_controller")
 def test_unknown_names_are_told_at_once(tmp_path: Path) -> None:
     async def life() -> None:
         controller = await Controller(tmp_path).register()
@@ -198,6 +214,7 @@ def test_unknown_names_are_told_at_once(tmp_path: Path) -> None:
     asyncio.run(life())
 
 
+@pytest.mark.usefixtures("_positions_at_the_controller")
 def test_bytes_that_are_not_text_are_refused_as_names_and_kept_as_notes(tmp_path: Path) -> None:
     async def life() -> None:
         controller = await Controller(tmp_path).register()
@@ -215,6 +232,7 @@ def test_bytes_that_are_not_text_are_refused_as_names_and_kept_as_notes(tmp_path
     asyncio.run(life())
 
 
+@pytest.mark.usefixtures("_positions_at_the_controller")
 def test_a_groups_positions_can_be_asked_for_by_topic(tmp_path: Path) -> None:
     async def life() -> None:
         controller = await Controller(tmp_path).register()

@@ -92,3 +92,10 @@ def test_positions_are_not_taken_past_the_order_in_which_brokers_send_them() -> 
     answer = asyncio.run(service(Cluster(1)).Change(command, cast(Context, Caller())))
     assert answer.outcome.error == ErrorCode.INVALID_REQUEST
     assert "through a broker" in answer.outcome.message
+
+
+def test_an_operator_drops_no_positions() -> None:
+    command = pb.Command(drop_positions=pb.DropPositions(groups=["g"]))
+    answer = asyncio.run(service(Cluster(1)).Change(command, cast(Context, Caller())))
+    assert answer.outcome.error == ErrorCode.INVALID_REQUEST
+    assert "coordinator" in answer.outcome.message

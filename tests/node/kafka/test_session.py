@@ -333,11 +333,11 @@ def test_brokers_that_assign_partitions_are_told_to_clients_when_all_brokers_do(
     def asked(version: int) -> ApiVersionsResponse:
         return line.ask(ApiVersionsRequest("lib", "1"), ApiVersionsResponse, version)
 
-    node.controller.view.feature_level = feature_levels.KAFKA
+    node.controller.view.feature_level = feature_levels.GROUPS
     answer = asked(4)
     assert answer.api_keys.find(68) is None
     assert not answer.finalized_features
-    node.controller.view.feature_level = feature_levels.GROUPS
+    node.controller.view.feature_level = feature_levels.NATIVE_GROUPS
     for version in (0, 3, 4):
         answer = asked(version)
         for key in (68, 69):

@@ -224,3 +224,14 @@ class InstantController:
 
     def list_groups(self, done: Callable[[GroupsOutcome], None]) -> None:
         done(GroupsOutcome(ErrorCode.NONE, "", sorted(self.positions)))
+
+    def groups_to_move(self, done: Callable[[GroupsOutcome], None]) -> None:
+        self.list_groups(done)
+
+    def positions_to_move(self, group: str, done: Callable[[PositionsOutcome], None]) -> None:
+        self.fetch_positions(group, [], done)
+
+    def drop_positions(self, groups: Sequence[str], done: Callable[[ChangeOutcome], None]) -> None:
+        for group in groups:
+            self.positions.pop(group, None)
+        done(ChangeOutcome(ErrorCode.NONE))

@@ -84,6 +84,8 @@ if TYPE_CHECKING:
     from tank_protos.generated.tank.find_by_time_response import FindByTimeResponse, FoundTime
     from tank_protos.generated.tank.group_heartbeat_request import GroupHeartbeatRequest, OwnedTopic
     from tank_protos.generated.tank.group_heartbeat_response import AssignedTopic, GroupHeartbeatResponse
+    from tank_protos.generated.tank.group_request import GroupRequest
+    from tank_protos.generated.tank.group_response import GroupResponse
     from tank_protos.generated.tank.idempotent_produce_request import (
         IdempotentPartition,
         IdempotentProduceRequest,
@@ -199,6 +201,8 @@ _HOMES: Final = {
     "GroupHeartbeatRequest": "group_heartbeat_request",
     "GroupHeartbeatResponse": "group_heartbeat_response",
     "GroupMember": "describe_groups_response",
+    "GroupRequest": "group_request",
+    "GroupResponse": "group_response",
     "HostAddress": "describe_cluster_response",
     "IdempotentPartition": "idempotent_produce_request",
     "IdempotentPartitionResult": "idempotent_produce_response",
@@ -335,6 +339,8 @@ __all__ = [
     "GroupHeartbeatRequest",
     "GroupHeartbeatResponse",
     "GroupMember",
+    "GroupRequest",
+    "GroupResponse",
     "HostAddress",
     "IdempotentPartition",
     "IdempotentPartitionResult",

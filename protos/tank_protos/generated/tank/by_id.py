@@ -46,6 +46,8 @@ from tank_protos.generated.tank.find_by_time_request import FindByTimeRequest
 from tank_protos.generated.tank.find_by_time_response import FindByTimeResponse
 from tank_protos.generated.tank.group_heartbeat_request import GroupHeartbeatRequest
 from tank_protos.generated.tank.group_heartbeat_response import GroupHeartbeatResponse
+from tank_protos.generated.tank.group_request import GroupRequest
+from tank_protos.generated.tank.group_response import GroupResponse
 from tank_protos.generated.tank.idempotent_produce_request import IdempotentProduceRequest
 from tank_protos.generated.tank.idempotent_produce_response import IdempotentProduceResponse
 from tank_protos.generated.tank.init_producer_request import InitProducerRequest
@@ -100,6 +102,7 @@ REQUESTS: Final[dict[int, type[Message]]] = {
     81: DescribeGroupsRequest,
     82: DeleteGroupsRequest,
     83: DeletePositionsRequest,
+    84: GroupRequest,
     85: DescribeConnectionsRequest,
 }
 """The request messages."""
@@ -134,6 +137,7 @@ RESPONSES: Final[dict[int, type[Message]]] = {
     81: DescribeGroupsResponse,
     82: DeleteGroupsResponse,
     83: DeletePositionsResponse,
+    84: GroupResponse,
     85: DescribeConnectionsResponse,
 }
 """The response messages."""

@@ -1,0 +1,347 @@
+"""Requests about groups, which any broker takes, and brings to the one that coordinates the groups."""
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from tank_node.cluster.view import NO_LEADER
+from tank_node.coordinators.group_error import GroupError
+from tank_node.coordinators.group_requests import CommitRequest, CommittedOffset, MemberName, TopicPartition
+from tank_node.peers.group_router import router_of
+from tank_protos.error_codes import ErrorCode, GroupStateCode
+from tank_protos.feature_levels import GROUPS, NATIVE_GROUPS
+from tank_protos.generated.tank import (
+    CommitPositionsRequest,
+    CommitPositionsResponse,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    DeletePositionsRequest,
+    DeletePositionsResponse,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    FeaturesRequest,
+    FeaturesResponse,
+    FetchPositionsRequest,
+    FetchPositionsResponse,
+    GroupRequest,
+    ListGroupsRequest,
+    ListGroupsResponse,
+    PositionsOfTopic,
+    PositionToCommit,
+)
+from tank_protos.wire.errors import WireError
+from tank_protos.wire.message import Message
+from tank_protos.wire.names import GROUPS_TOPIC
+from tests.support.nodes.bench_node import BenchClient
+from tests.support.nodes.broker_cell import BrokerCell, PipeEnd
+
+M = TypeVar("M", bound=Message)
+TOPIC = "orders"
+PASSING = (ErrorCode.COORDINATOR_LOADING, ErrorCode.TIMED_OUT)
+
+
+@pytest.fixture
+def cell(tmp_path: Path) -> Iterator[BrokerCell]:
+    """Three brokers; broker 1 coordinates all groups."""
+    cell = BrokerCell(tmp_path, 3)
+    for node in cell.nodes.values():
+        node.controller.view.feature_level = NATIVE_GROUPS
+    cell.create(TOPIC, 4, flush="replicated")
+    cell.create(GROUPS_TOPIC, 1, flush="replicated", log_format="kafka", log_cleanup_policy="cleanup")
+    cell.run(300)
+    assert fetched(cell, cell.nodes[1].client(), "none").error == ErrorCode.UNKNOWN_GROUP, "it is read"
+    yield cell
+    cell.close()
+
+
+def ask(cell: BrokerCell, client: BenchClient, request: Message, answer: type[M], version: int = 0) -> M:
+    """Asks until the answer is no passing refusal."""
+    for _ in range(20):
+        client.send(request)
+        told = answered(cell, client, answer, version)
+        if getattr(told, "error", 0) not in PASSING:
+            return told
+    raise AssertionError("it is refused for ever")
+
+
+def answered(cell: BrokerCell, client: BenchClient, answer: type[M], version: int = 0) -> M:
+    cell.run(300)
+    ((message_id, payload),) = client.answers()
+    assert message_id == answer.ID
+    return answer.decode(payload, version)
+
+
+def commit_of(number: int, group: str = "g", partition: int = 0, version: int = 1) -> CommitPositionsRequest:
+    position = PositionToCommit(TOPIC, partition, number, "a note")
+    return CommitPositionsRequest(version, 9, group, positions=[position])
+
+
+def commit(cell: BrokerCell, client: BenchClient, number: int, group: str = "g") -> None:
+    told = ask(cell, client, commit_of(number, group), CommitPositionsResponse)
+    assert (told.request_id, told.error, [each.error for each in told.results]) == (9, 0, [0])
+
+
+def fetched(cell: BrokerCell, client: BenchClient, group: str = "g") -> FetchPositionsResponse:
+    return ask(cell, client, FetchPositionsRequest(0, 3, group), FetchPositionsResponse)
+
+
+def numbers(told: FetchPositionsResponse) -> dict[tuple[str, int], int]:
+    return {(each.topic, each.partition): each.sequence_number for each in told.positions}
+
+
+def test_every_broker_takes_commits_and_shows_them(cell: BrokerCell) -> None:
+    for number, broker_id in enumerate((1, 2, 3, 2, 1), 5):
+        commit(cell, cell.nodes[broker_id].client(), number)
+        for node in cell.nodes.values():
+            told = fetched(cell, node.client())
+            assert (told.request_id, numbers(told)) == (3, {(TOPIC, 0): number})
+            assert told.positions[0].metadata == "a note"
+            assert told.positions[0].committed_ms > 0
+
+
+def test_each_position_has_its_own_error(cell: BrokerCell) -> None:
+    positions = [
+        PositionToCommit(TOPIC, 1, 7, ""),
+        PositionToCommit(TOPIC, 99, 7, ""),
+        PositionToCommit("nowhere", 0, 7, ""),
+        PositionToCommit(TOPIC, 2, 7, "x" * 5_000),
+        PositionToCommit(TOPIC, 3, 2**64 - 1, ""),
+    ]
+    request = CommitPositionsRequest(1, 1, "g", positions=positions)
+    told = ask(cell, cell.nodes[2].client(), request, CommitPositionsResponse)
+    assert [each.error for each in told.results] == [
+        ErrorCode.NONE,
+        ErrorCode.UNKNOWN_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC,
+        ErrorCode.TOO_LARGE,
+        ErrorCode.INVALID_REQUEST,
+    ]
+    assert numbers(fetched(cell, cell.nodes[3].client())) == {(TOPIC, 1): 7}
+
+
+def test_positions_of_a_topic_that_is_not_there_are_not_none(cell: BrokerCell) -> None:
+    commit(cell, cell.nodes[1].client(), 5)
+    request = FetchPositionsRequest(0, 3, "g", ["nowhere"])
+    assert ask(cell, cell.nodes[2].client(), request, FetchPositionsResponse).error == ErrorCode.UNKNOWN_TOPIC
+    request = FetchPositionsRequest(0, 3, "g", [TOPIC])
+    assert len(ask(cell, cell.nodes[2].client(), request, FetchPositionsResponse).positions) == 1
+
+
+def test_a_commit_for_a_member_that_is_not_there_is_refused(cell: BrokerCell) -> None:
+    request = CommitPositionsRequest(1, 1, "g", "nobody", 3, [PositionToCommit(TOPIC, 0, 7, "")])
+    told = ask(cell, cell.nodes[2].client(), request, CommitPositionsResponse)
+    assert told.error == ErrorCode.UNKNOWN_GROUP
+    assert told.message
+    assert not told.results
+
+
+def test_groups_are_listed_described_and_deleted_by_any_broker(cell: BrokerCell) -> None:
+    commit(cell, cell.nodes[1].client(), 5, "b")
+    commit(cell, cell.nodes[2].client(), 5, "a")
+    for node in cell.nodes.values():
+        client = node.client()
+        listed = ask(cell, client, ListGroupsRequest(1, 4), ListGroupsResponse, 1)
+        assert [(each.group, each.state, each.members) for each in listed.listed] == [
+            ("a", GroupStateCode.EMPTY, 0),
+            ("b", GroupStateCode.EMPTY, 0),
+        ]
+        assert ask(cell, client, ListGroupsRequest(0, 4), ListGroupsResponse).groups == ["a", "b"]
+        request = DescribeGroupsRequest(0, 5, ["b", "none", "a"])
+        described = ask(cell, client, request, DescribeGroupsResponse).groups
+        assert [(each.group, each.error, each.state) for each in described] == [
+            ("b", 0, GroupStateCode.EMPTY),
+            ("none", ErrorCode.UNKNOWN_GROUP, GroupStateCode.DEAD),
+            ("a", 0, GroupStateCode.EMPTY),
+        ]
+    client = cell.nodes[3].client()
+    deleted = ask(cell, client, DeleteGroupsRequest(0, 6, ["a", "none"]), DeleteGroupsResponse).results
+    assert [each.error for each in deleted] == [0, ErrorCode.UNKNOWN_GROUP]
+    assert ask(cell, client, ListGroupsRequest(0, 4), ListGroupsResponse).groups == ["b"]
+
+
+def test_positions_are_deleted_by_any_broker(cell: BrokerCell) -> None:
+    client = cell.nodes[2].client()
+    commit(cell, client, 5)
+    request = DeletePositionsRequest(0, 6, "g", [PositionsOfTopic(TOPIC, [0, 1, 99])])
+    told = ask(cell, client, request, DeletePositionsResponse)
+    codes = [each.error for each in told.results]
+    assert (told.error, codes) == (0, [0, 0, ErrorCode.UNKNOWN_PARTITION])
+    assert fetched(cell, client).error == ErrorCode.UNKNOWN_GROUP
+    assert ask(cell, client, request, DeletePositionsResponse).error == ErrorCode.UNKNOWN_GROUP
+
+
+def line(cell: BrokerCell, own: int, other: int) -> PipeEnd:
+    """The far end of the connection on which a broker forwards requests to another one."""
+    (far,) = [
+        far
+        for one, two, _, far in cell.pipes
+        if (one, two) == (own, other) and far.session.is_forwarder and not far.closed
+    ]
+    return far
+
+
+def test_a_commit_that_comes_after_its_group_went_on_is_refused(cell: BrokerCell) -> None:
+    slow, quick = cell.nodes[2].client(), cell.nodes[3].client()
+    commit(cell, slow, 5)
+    commit(cell, quick, 6)
+    commit(cell, slow, 7)  # its broker has heard of the other one's
+    slow.send(commit_of(8))
+    far = line(cell, 2, 1)
+    assert far.other is not None
+    far.other.send()
+    held = bytes(far.received)
+    assert held
+    far.received.clear()
+    commit(cell, quick, 9)
+    far.received += held
+    told = answered(cell, slow, CommitPositionsResponse)
+    assert told.error == ErrorCode.TIMED_OUT
+    assert numbers(fetched(cell, quick)) == {(TOPIC, 0): 9}
+    assert cell.nodes[1].metrics.refused["late_position"] == 1
+    commit(cell, slow, 10)
+    assert numbers(fetched(cell, quick)) == {(TOPIC, 0): 10}
+
+
+def test_a_commit_from_before_the_coordinator_is_refused(cell: BrokerCell) -> None:
+    """The request was meant for this broker, and lay in the network until others had coordinated."""
+    slow, quick = cell.nodes[2].client(), cell.nodes[3].client()
+    commit(cell, slow, 5)
+    slow.send(commit_of(8))
+    far = line(cell, 2, 1)
+    assert far.other is not None
+    far.other.send()
+    held = bytes(far.received)
+    far.received.clear()
+    cell.change(0, GROUPS_TOPIC, leader=3)
+    cell.run(300)
+    commit(cell, quick, 9)
+    cell.change(0, GROUPS_TOPIC, leader=1)
+    cell.run(300)
+    assert numbers(fetched(cell, quick)) == {(TOPIC, 0): 9}
+    slow.answers()
+    far.received += held
+    cell.run(300)
+    assert numbers(fetched(cell, quick)) == {(TOPIC, 0): 9}
+
+
+def test_without_a_coordinator_the_client_hears_that_it_is_a_matter_of_time(cell: BrokerCell) -> None:
+    client = cell.nodes[2].client()
+    cell.change(0, GROUPS_TOPIC, leader=NO_LEADER)
+    client.send(commit_of(5))
+    cell.run(3_000)
+    ((_, payload),) = client.answers()
+    assert CommitPositionsResponse.decode(payload).error == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    client.send(commit_of(5, version=0))
+    cell.run(3_000)
+    ((_, payload),) = client.answers()
+    assert CommitPositionsResponse.decode(payload).error == ErrorCode.TIMED_OUT, "an older client"
+
+
+def test_a_coordinator_that_is_cut_off_is_not_waited_for_for_ever(cell: BrokerCell) -> None:
+    client = cell.nodes[2].client()
+    commit(cell, client, 5)
+    cell.disconnect(1, 2)
+    client.send(commit_of(6))
+    cell.run(12_000, 200)
+    ((_, payload),) = client.answers()
+    assert CommitPositionsResponse.decode(payload).error == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    cell.connect(1, 2)
+    cell.run(5_000)
+    commit(cell, client, 7)
+
+
+def test_a_broker_that_may_have_been_replaced_shows_no_positions(cell: BrokerCell) -> None:
+    client = cell.nodes[1].client()
+    commit(cell, client, 5)
+    controller = cell.nodes[1].controller
+    controller.await_view = lambda done: done(False)  # type: ignore[method-assign]
+    client.send(FetchPositionsRequest(0, 3, "g"))
+    assert answered(cell, client, FetchPositionsResponse).error == ErrorCode.TIMED_OUT
+    del controller.await_view
+    controller.silence_ms = 3_000
+    client.send(FetchPositionsRequest(0, 3, "g"))
+    assert answered(cell, client, FetchPositionsResponse).error == ErrorCode.TIMED_OUT
+    controller.silence_ms = 0
+    assert numbers(fetched(cell, client)) == {(TOPIC, 0): 5}
+
+
+def test_below_the_level_the_controllers_keep_positions(cell: BrokerCell) -> None:
+    node = cell.nodes[2]
+    node.controller.view.feature_level = GROUPS
+    client = node.client()
+    commit(cell, client, 5)
+    assert node.controller.positions["g"][TOPIC, 0].sequence_number == 5
+    assert numbers(fetched(cell, client)) == {(TOPIC, 0): 5}
+    assert ask(cell, client, ListGroupsRequest(0, 4), ListGroupsResponse).groups == ["g"]
+    too_low = ErrorCode.LEVEL_TOO_LOW
+    assert ask(cell, client, ListGroupsRequest(1, 4), ListGroupsResponse, 1).error == too_low
+    request = CommitPositionsRequest(1, 1, "g", "me", 3, [])
+    assert ask(cell, client, request, CommitPositionsResponse).error == too_low
+    described = ask(cell, client, DescribeGroupsRequest(0, 5, ["g"]), DescribeGroupsResponse).groups
+    assert [each.error for each in described] == [too_low]
+    deleted = ask(cell, client, DeleteGroupsRequest(0, 5, ["g"]), DeleteGroupsResponse).results
+    assert [each.error for each in deleted] == [too_low]
+    deletion = DeletePositionsRequest(0, 6, "g", [])
+    assert ask(cell, client, deletion, DeletePositionsResponse).error == too_low
+
+
+def test_features_name_what_the_level_allows(cell: BrokerCell) -> None:
+    node = cell.nodes[2]
+    versions = {}
+    for level in (GROUPS, NATIVE_GROUPS):
+        node.controller.view.feature_level = level
+        told = ask(cell, node.client(), FeaturesRequest(0, 1), FeaturesResponse)
+        versions[level] = {each.name: each.max_version for each in told.features}
+    added = versions[NATIVE_GROUPS].keys() - versions[GROUPS].keys()
+    assert added >= {"describe_groups", "delete_groups", "delete_positions"}
+    assert [each["commit_positions"] for each in versions.values()] == [0, 1]
+    assert [each["list_groups"] for each in versions.values()] == [0, 1]
+
+
+def test_clients_may_not_speak_as_brokers(cell: BrokerCell) -> None:
+    request = commit_of(5)
+    about = GroupRequest(message_id=request.ID, payload=b"".join(request.encode()))
+    with pytest.raises(WireError):
+        cell.nodes[1].client().send(about)
+
+
+def test_other_protocols_commit_and_ask_by_any_broker(cell: BrokerCell) -> None:
+    for node in cell.nodes.values():
+        router, sender = router_of(node.broker), node.client().session
+        results: list[Mapping[TopicPartition, GroupError]] = []
+        offsets = {
+            (TOPIC, 0): CommittedOffset(node.broker_id, metadata="m"),
+            (TOPIC, 99): CommittedOffset(1),
+            (TOPIC, 1): CommittedOffset(-7),
+        }
+        router.commit(CommitRequest(MemberName("kafka", ""), -1, offsets), sender, results.append)
+        cell.run(300)
+        assert results == [
+            {
+                (TOPIC, 0): GroupError.NONE,
+                (TOPIC, 99): GroupError.UNKNOWN_TOPIC,
+                (TOPIC, 1): GroupError.INVALID_REQUEST,
+            }
+        ]
+        found: list[tuple[GroupError, Mapping[TopicPartition, CommittedOffset]]] = []
+        asked: tuple[list[TopicPartition] | None, ...] = (None, [(TOPIC, 0)], [(TOPIC, 2)])
+        for places in asked:
+            router.committed("kafka", places, sender, partial(_keep, found))
+        cell.run(300)
+        assert [error for error, _ in found] == [GroupError.NONE] * 3
+        assert [{place: each.offset for place, each in told.items()} for _, told in found] == [
+            {(TOPIC, 0): node.broker_id},
+            {(TOPIC, 0): node.broker_id},
+            {},
+        ]
+
+
+def _keep(
+    found: list[tuple[GroupError, Mapping[TopicPartition, CommittedOffset]]],
+    error: GroupError,
+    told: Mapping[TopicPartition, CommittedOffset],
+) -> None:
+    found.append((error, told))
