@@ -58,6 +58,11 @@ MUTANTS = (
                 "        if self._broker.link.silence_ms > _LEADERLESS_MS:\n",
                 "        if False:\n",
             ),
+            (
+                "tank_node.coordinators.group_partition.GroupPartition.is_cut_off",
+                "        return not leadership.is_followed(silence_ms)\n",
+                "        return False\n",
+            ),
         ),
     ),
 )
