@@ -7,6 +7,8 @@ from tank_node.coordinators.group_error import GroupError
 from tank_node.coordinators.group_requests import CommitRequest, CommittedOffset, MemberName, TopicPartition
 from tank_node.coordinators.groups import groups_of
 from tank_node.kafka.errors import KafkaError, first_error, of_group, outcome_of
+from tank_node.peers.group_router import router_of
+from tank_protos.feature_levels import NATIVE_GROUPS
 from tank_protos.generated.kafka import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -22,6 +24,8 @@ _UNKNOWN_GROUP_SINCE: Final = 9
 """The first version whose clients know that a group may not be there."""
 _EPOCHS_SINCE: Final = 9
 """The first version that members of the consumer protocol may send."""
+_ANY_BROKER: Final = 0
+"""The version that clients send to any broker."""
 _NOT_SAID: Final = -1
 """Stands for a time in messages."""
 
@@ -30,8 +34,8 @@ def offset_commit(call: "KafkaCall", body: memoryview) -> None:
     """Answers with a result for each partition, when the offsets are stored. Any number is an offset: some
     clients commit negative ones, and take them for their start at the beginning or the end.
 
-    Version 0 is of a time when offsets were not a coordinator's: its clients ask any broker. Only the
-    coordinator takes it."""
+    Version 0 is of a time when offsets were not a coordinator's: its clients ask any broker, which asks the
+    coordinator for them."""
     request = OffsetCommitRequest.decode(body, call.version)
 
     def error_of(error: GroupError) -> KafkaError:
@@ -69,7 +73,15 @@ def offset_commit(call: "KafkaCall", body: memoryview) -> None:
         offsets,
         GroupError.UNKNOWN_GROUP if is_new else GroupError.ILLEGAL_GENERATION,
     )
-    groups_of(broker).commit(commit, done)
+
+    def here(results: Mapping[TopicPartition, GroupError]) -> None:
+        if set(results.values()) == {GroupError.NOT_COORDINATOR}:
+            router_of(broker).commit(commit, call.session, done)
+        else:
+            done(results)
+
+    asks = call.version == _ANY_BROKER and broker.link.view.feature_level >= NATIVE_GROUPS
+    groups_of(broker).commit(commit, here if asks else done)
 
 
 def _offset(each: OffsetCommitRequestPartition, now_ms: int, expire_ms: int) -> CommittedOffset:

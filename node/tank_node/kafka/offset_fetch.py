@@ -2,13 +2,17 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from tank_node.coordinators.group_error import GroupError
 from tank_node.coordinators.group_memory import text_bytes
 from tank_node.coordinators.group_requests import CommittedOffset, TopicPartition
 from tank_node.coordinators.groups import groups_of
 from tank_node.kafka.errors import KafkaError, first_error, of_group, outcome_of
 from tank_node.limits import FETCHED_NOTE_BYTES, FETCHED_OFFSETS
+from tank_node.peers.group_router import router_of
+from tank_protos.feature_levels import NATIVE_GROUPS
 from tank_protos.generated.kafka import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -42,8 +46,9 @@ _Topics: TypeAlias = Sequence[OffsetFetchRequestTopic] | Sequence[OffsetFetchReq
 
 
 def offset_fetch(call: "KafkaCall", body: memoryview) -> None:
-    """Answers at once. An unknown topic has nothing committed, and neither has an unknown group. There are no
-    transactions, so every offset is stable."""
+    """Answers at once; in version 0, which any broker takes, when the coordinator has answered. An unknown
+    topic has nothing committed, and neither has an unknown group. There are no transactions, so every offset
+    is stable."""
     request = OffsetFetchRequest.decode(body, call.version)
     lookup = FetchedOffsets(call)
     if call.version >= _SEVERAL_SINCE:
@@ -52,6 +57,37 @@ def offset_fetch(call: "KafkaCall", body: memoryview) -> None:
         call.answer(OffsetFetchResponse(groups=groups), outcome_of(first_error(groups)))
         return
     code, committed = lookup.committed(request.group_id, request.topics)
+    broker = call.session.broker
+    knows_more = broker.link.view.feature_level >= NATIVE_GROUPS
+    if call.version == _FIRST and code is KafkaError.NOT_COORDINATOR and knows_more:
+        router_of(broker).committed(
+            request.group_id,
+            _wanted(request.topics),
+            call.session,
+            partial(_answer_first, call, request, lookup),
+        )
+        return
+    _answer(call, request, code, committed)
+
+
+def _answer_first(
+    call: "KafkaCall",
+    request: OffsetFetchRequest,
+    lookup: "FetchedOffsets",
+    error: GroupError,
+    committed: Mapping[TopicPartition, CommittedOffset],
+) -> None:
+    code, committed = lookup.bounded(error, _wanted(request.topics), committed)
+    _answer(call, request, code, committed)
+
+
+def _answer(
+    call: "KafkaCall",
+    request: OffsetFetchRequest,
+    code: KafkaError,
+    committed: Mapping[TopicPartition, CommittedOffset],
+) -> None:
+    """Answers a request of a version that names one group."""
     if not code:
         found = _named(request.topics, committed)
         missing = KafkaError.UNKNOWN_TOPIC_OR_PARTITION if call.version == _FIRST else KafkaError.NONE
@@ -93,6 +129,15 @@ class FetchedOffsets:
             if error:
                 return of_group(error), {}
         error, committed = self._groups.committed(group_id, wanted)
+        return self.bounded(error, wanted, committed)
+
+    def bounded(
+        self,
+        error: GroupError,
+        wanted: Sequence[TopicPartition] | None,
+        committed: Mapping[TopicPartition, CommittedOffset],
+    ) -> tuple[KafkaError, Mapping[TopicPartition, CommittedOffset]]:
+        """A group's offsets, or why there are none: an error of its coordinator's, or too little room."""
         if error:
             return of_group(error), {}
         # A partition that is named several times is answered as often.

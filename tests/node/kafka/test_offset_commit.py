@@ -6,6 +6,7 @@ import pytest
 
 from tank_node.coordinators.group_error import GroupError
 from tank_node.coordinators.group_requests import CommitRequest, CommittedOffset, MemberName
+from tank_protos.feature_levels import GROUPS
 from tank_protos.generated.kafka import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -26,6 +27,7 @@ def groups() -> ScriptedGroups:
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BenchNode]:
     with BenchNode(tmp_path_factory.mktemp("node")) as node:
+        node.controller.view.feature_level = GROUPS  # from the next level on, version 0 is asked elsewhere
         node.controller.add("a", partitions=2)
         yield node
 

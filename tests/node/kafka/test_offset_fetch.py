@@ -7,6 +7,7 @@ import pytest
 from tank_node.coordinators.group_error import GroupError
 from tank_node.coordinators.group_requests import CommittedOffset
 from tank_node.kafka import offset_fetch
+from tank_protos.feature_levels import GROUPS
 from tank_protos.generated.kafka import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -37,6 +38,7 @@ def groups() -> ScriptedGroups:
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BenchNode]:
     with BenchNode(tmp_path_factory.mktemp("node")) as node:
+        node.controller.view.feature_level = GROUPS  # from the next level on, version 0 is asked elsewhere
         yield node
 
 
