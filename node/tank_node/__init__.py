@@ -1,10 +1,11 @@
 """A broker node: sockets, sessions, partitions and their logs.
 
-The rooms, from the top: `app` builds everything; `server` has the sockets; `tank` speaks the protocol of
-TANK's clients, `kafka` that of Kafka's, `peers` that of brokers; `coordinators` has consumer groups; `broker`
-has all partitions, `partition` one of them; `replication` has the rules of replication; `cluster` is the
-connection to the controllers; `store` is the data folder, `log` one partition's log in it, `segment` the
-log's files; `security` checks clients' rights; `monitoring` shows health and metrics.
+The rooms, from the top: `app` builds everything; `api` is the HTTP API; `server` has the sockets; `tank`
+speaks the protocol of TANK's clients, `kafka` that of Kafka's, `peers` that of brokers; `coordinators` has
+consumer groups; `broker` has all partitions, `partition` one of them; `replication` has the rules of
+replication; `cluster` is the connection to the controllers; `store` is the data folder, `log` one partition's
+log in it, `segment` the log's files; `security` checks clients' rights; `monitoring` shows health and
+metrics.
 
 The modules that all rooms use:
 

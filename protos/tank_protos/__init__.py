@@ -6,6 +6,7 @@
 - `kafka`: records in the formats of Kafka's clients
 - `compiled`, `kernel`: compiled twins of hot functions, and the choice between them and the plain functions
 - `error_codes`, `feature_levels`, `topic_settings`: what brokers, controllers and clients agree on
+- `position_reset`: where a reset puts the positions of a consumer group
 - `cluster_secret`, `call_proof`: how processes of a cluster authenticate to each other
 - `resolver`, `grpc_target`: look names up, and keep the last addresses for times without name service
 - `grpc_channel`: opens gRPC connections

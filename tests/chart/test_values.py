@@ -30,6 +30,7 @@ SAID = {
     "rack",
     "ready_wait_ms",
     "secret_file",
+    "api_token_file",
 }
 """Options of brokers that the chart itself sets, or that make no sense in a pod."""
 

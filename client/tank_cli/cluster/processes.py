@@ -48,9 +48,9 @@ def command_of(folder: ClusterFolder, member: ClusterMember) -> list[str]:
     python = [sys.executable, "-P", "-m"]
     data = ["--data", str(folder.data_of(member)), "--http", member.http]
     secret = ["--secret-file", str(folder.secret)] if folder.secret.exists() else []
+    token = ["--api-token-file", str(folder.api_token)]
     if member.role == CONTROLLER:
         cluster = ",".join(f"{one.number}={one.address}" for one in folder.controllers)
-        token = ["--api-token-file", str(folder.api_token)]
         return [
             *[*python, "tank_controller", "--id", str(member.number), "--cluster", cluster],
             *[*data, *secret, *token],
@@ -60,7 +60,7 @@ def command_of(folder: ClusterFolder, member: ClusterMember) -> list[str]:
     forwarding = ["--forwarding", folder.forwarding] if folder.forwarding else []
     return [
         *[*python, "tank_node", "--controllers", controllers, "--broker-id", str(member.number)],
-        *["--listen", member.address, *kafka, *data, *secret, *forwarding],
+        *["--listen", member.address, *kafka, *data, *secret, *token, *forwarding],
     ]
 
 

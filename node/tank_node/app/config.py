@@ -133,6 +133,8 @@ class NodeConfig:
     """How long /readyz waits, after a start, for this broker's replicas to be in sync."""
     secret_file: Path | None
     """The file with the cluster's secret; None: the broker proves nothing to the controllers."""
+    api_token_file: Path | None
+    """The file with the HTTP API's token; None: there is no file."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -553,6 +555,14 @@ OPTIONS = (
         "FILE",
         "A file with the cluster's secret, the same line for all its processes: controllers accept no broker "
         "without it. It may be changed while the broker runs. A broker alone needs none.",
+        _file,
+        None,
+    ),
+    Option(
+        "api_token_file",
+        "FILE",
+        "A file with the token of the HTTP API, the same line for all brokers: without it the API changes "
+        "nothing, and answers this machine alone. It may be changed while the broker runs.",
         _file,
         None,
     ),

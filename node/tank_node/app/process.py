@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from tank_node.api.routes import BrokerApi
 from tank_node.app.config import MINUTE_MS, ListenAddress, NodeConfig
 from tank_node.app.ports import Port, Ports, listen_error
 from tank_node.app.stop import bounded_stop, stop_at_once
@@ -45,6 +46,8 @@ from tank_node.store.data_folder import DataFolder
 from tank_node.store.flusher import Flusher
 from tank_node.tank.dispatch import open_session
 from tank_protos.generated import control_pb2 as pb
+from tank_protos.http_api.access import Access
+from tank_protos.http_api.token import TOKEN_VARIABLE, Token
 from tank_protos.topic_settings import FlushPolicy
 
 if TYPE_CHECKING:
@@ -116,7 +119,7 @@ class NodeProcess(ABC):
         """
         self._loop = asyncio.get_running_loop()
         self._watch_signals()
-        http = HttpServer(self._collector, self._health)
+        http = HttpServer(self._collector, self._health, self._api())
         try:
             await self._run(http, announce)
         finally:
@@ -344,6 +347,13 @@ class NodeProcess(ABC):
         from tank_node.monitoring.metrics_collector import MetricsCollector
 
         return None if self._starting else MetricsCollector(self._broker, self.metrics)
+
+    def _api(self) -> BrokerApi:
+        """The HTTP API, which refuses everything while the broker is starting."""
+        token = Token(self.config.api_token_file, os.environ.get(TOKEN_VARIABLE, ""))
+        return BrokerApi(
+            lambda: None if self._starting else self._broker, open_session, Access(token, "broker")
+        )
 
     def _post(self, call: Callable[[], None]) -> None:
         """Runs a call on the loop, from any thread."""

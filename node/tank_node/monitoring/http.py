@@ -1,4 +1,4 @@
-"""The node's HTTP port: /metrics for Prometheus, /healthz and /readyz for probes and people."""
+"""The node's HTTP port: /metrics for Prometheus, /healthz and /readyz for probes and people, and the API."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from tank_node.monitoring.health import Health
+from tank_protos.http_api.service import HttpService
 
 if TYPE_CHECKING:
     from prometheus_client.registry import Collector, CollectorRegistry
 
 
+MAX_BODY_BYTES = 64 * 1024
+"""The size of a request's body; a reset that names all partitions of a large topic takes some 50 KiB."""
 MAX_CONNECTIONS = 64
 """The most connections: enough for probes and scrapers, and few beside the descriptors of logs and clients.
 Above it the oldest are closed, which most likely are idle. A burst may exceed it by the listener's
@@ -26,20 +29,28 @@ class HttpServer:
     library's memory.
     """
 
-    def __init__(self, collector: "Callable[[], Collector | None]", health: Callable[[], Health]) -> None:
+    def __init__(
+        self,
+        collector: "Callable[[], Collector | None]",
+        health: Callable[[], Health],
+        api: HttpService | None = None,
+    ) -> None:
         self._collector = collector
         self._registry: CollectorRegistry | None = None
         self._health = health
+        self._api = api
         self._runner: web.AppRunner | None = None
         self._listener: asyncio.Server | None = None
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
         """Listens. Returns the bound address (the system chooses the port when 0 is asked for). Raises
         OSError."""
-        app = web.Application(client_max_size=4096)
+        app = web.Application(client_max_size=MAX_BODY_BYTES)
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/readyz", self._readyz)
+        if self._api is not None:
+            self._api.add_to(app)
         runner = web.AppRunner(
             app, access_log=None, handle_signals=False, keepalive_timeout=15.0, shutdown_timeout=1.0
         )
