@@ -16,7 +16,8 @@ COMMANDS: dict[str, LazyCommand] = {
         "tank_cli.messages.produce:produce", "Write messages to TOPIC, from FILEs or from stdin."
     ),
     "consume": LazyCommand("tank_cli.messages.consume:consume", "Read the messages of TOPIC."),
-    "lag": LazyCommand("tank_cli.messages.lag:lag", "Show how far consumer groups are behind."),
+    "lag": LazyCommand("tank_cli.groups.lag:lag", "Show how far consumer groups are behind."),
+    "group": LazyCommand("tank_cli.groups.commands:group", "See, reset and delete consumer groups."),
     "status": LazyCommand(
         "tank_cli.messages.status:status", "Show the broker's version, topics, disk and problems."
     ),

@@ -205,16 +205,25 @@ class Admin:
             for p in (answers if wanted is None else wanted)
         }
 
-    async def commit_positions(self, group: str, positions: Mapping[Route, int | CommittedPosition]) -> None:
+    async def commit_positions(
+        self,
+        group: str,
+        positions: Mapping[Route, int | CommittedPosition],
+        *,
+        member: tuple[str, int] | None = None,
+    ) -> None:
         """Stores the next number to read for each (topic, partition) of the group; durable when the call
-        returns.
+        returns. `member`: the id and the epoch of the member in whose name this is; without one, a group with
+        members refuses it (UnknownMember).
         """
         kept = {
             route: position if isinstance(position, CommittedPosition) else CommittedPosition(position)
             for route, position in positions.items()
         }
         if kept:
-            await self._calls.call(state_operations.commit_positions(group, kept))
+            await self._calls.call(
+                state_operations.commit_positions(group, kept, member or state_operations.NO_MEMBER)
+            )
 
     async def fetch_positions(
         self, group: str, topics: Iterable[str] | None = None

@@ -1,6 +1,6 @@
 """Commands for topics and messages.
 
-- `topic`, `status`, `connections`, `lag`
+- `topic`, `status`, `connections`
 - `produce`, `produce_input`, `produce_send`
 - `consume`, `consume_plan`, `consume_cut`
 """

@@ -12,9 +12,11 @@ CODES: dict[type[BaseException], ExitCode] = {
     errors.UnknownTopic: ExitCode.NOT_FOUND,
     errors.UnknownPartition: ExitCode.NOT_FOUND,
     errors.UnknownGroup: ExitCode.NOT_FOUND,
+    errors.GroupBusy: ExitCode.UNREACHABLE,
     errors.TopicExists: ExitCode.EXISTS,
     errors.OutOfBounds: ExitCode.OUT_OF_BOUNDS,
     errors.FeatureMissing: ExitCode.UNSUPPORTED,
+    errors.LevelTooLow: ExitCode.UNSUPPORTED,
     errors.Damaged: ExitCode.DAMAGED,
     errors.CorruptBundle: ExitCode.DAMAGED,
 }

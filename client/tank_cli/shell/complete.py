@@ -1,5 +1,6 @@
-"""The shell's completions behind TAB: the topics of the broker, when it answers at once."""
+"""The shell's completions behind TAB: the topics and groups of the broker, when it answers at once."""
 
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import click
@@ -9,11 +10,24 @@ from tank_cli.shell.session import DEFAULT_SERVERS, SERVERS_VARIABLE
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+    from tank_client.sync import Client
+
 PATIENCE_MS = 700  # TAB must not wait longer
 
 
 def complete_topics(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
     """Returns the topics that begin with the typed text; none when no broker answers in time."""
+    return _complete(ctx, incomplete, lambda client: (topic.name for topic in client.admin.describe_topics()))
+
+
+def complete_groups(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+    """Returns the consumer groups that begin with the typed text; none when no broker answers in time."""
+    return _complete(ctx, incomplete, lambda client: client.admin.list_groups())
+
+
+def _complete(
+    ctx: click.Context, incomplete: str, ask: "Callable[[Client], Iterable[str]]"
+) -> "list[CompletionItem]":
     import os
 
     from click.shell_completion import CompletionItem
@@ -26,7 +40,7 @@ def complete_topics(ctx: click.Context, param: click.Parameter, incomplete: str)
     bounds = ClientSettings(connect_timeout_ms=PATIENCE_MS, request_timeout_ms=PATIENCE_MS)
     try:
         with Client(servers=servers, settings=bounds) as client:
-            names = [topic.name for topic in client.admin.describe_topics()]
+            names = sorted(ask(client))
     except (errors.TankError, OSError):
         return []
-    return [CompletionItem(name) for name in sorted(names) if name.startswith(incomplete)]
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]

@@ -27,8 +27,8 @@ frozen or starved broker accepts connections and sends nothing; a busy one takes
 PING = 3
 """The id of the ping, which is its first byte."""
 ENDS_PATIENCE_MS = 3_000
-"""The longest wait for one leader's answer about its partitions' ends, so that dead brokers delay the command
-little.
+"""The longest wait for one broker's answer about the ends of partitions or the positions of a group, so that
+dead brokers delay the command little.
 """
 
 
@@ -65,7 +65,7 @@ def ends_by_leader(servers: str, groups: Iterable[list[tuple[str, int]]]) -> dic
     whose leader does not answer in time or does not know them.
     """
     found: dict[tuple[str, int], Ends] = {}
-    with Client(servers=servers, settings=ClientSettings(request_timeout_ms=ENDS_PATIENCE_MS)) as client:
+    with hasty_client(servers) as client:
         for group in groups:
             try:
                 found |= client.admin.await_ends(dict.fromkeys(group))
@@ -76,6 +76,12 @@ def ends_by_leader(servers: str, groups: Iterable[list[tuple[str, int]]]) -> dic
                     with suppress(errors.TankError):
                         found |= client.admin.await_ends({route: None})
     return found
+
+
+def hasty_client(servers: str) -> Client:
+    """Returns a client, for `with`, whose requests end after `ENDS_PATIENCE_MS`: for questions that a dead
+    broker may leave open."""
+    return Client(servers=servers, settings=ClientSettings(request_timeout_ms=ENDS_PATIENCE_MS))
 
 
 def require_server(servers: list[Address]) -> None:

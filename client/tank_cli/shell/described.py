@@ -5,9 +5,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tank_cli.shell.connect import ends_by_leader
+from tank_client.model import Ends
 
 if TYPE_CHECKING:
-    from tank_client.model import Ends, PartitionDescription, TopicDescription
+    from tank_client.model import PartitionDescription, TopicDescription
+    from tank_client.routing.routes import Route
     from tank_client.sync import Client
 
 
@@ -36,3 +38,30 @@ def _with_end(partition: "PartitionDescription", end: "Ends | None") -> "Partiti
     if end is None:
         return partition
     return replace(partition, first_available=end.first_available, high_water_mark=end.high_water_mark)
+
+
+def known_ends(client: "Client", servers: str, routes: "Iterable[Route]") -> "dict[Route, Ends]":
+    """Returns the ends of partitions, by (topic, partition). Leaves out those whose leader does not answer in
+    time, and those that are gone."""
+    from tank_client import errors
+
+    wanted = set(routes)
+    if not wanted:
+        return {}
+    try:
+        topics = client.admin.describe_topics(sorted({topic for topic, _ in wanted}))
+    except errors.UnknownTopic:
+        topics = client.admin.describe_topics()  # positions outlive their topic for a while
+    ends: dict[Route, Ends] = {}
+    elsewhere: dict[int, list[Route]] = {}
+    for topic in topics:
+        for partition in topic.partitions:
+            route = topic.name, partition.partition
+            first, last = partition.first_available, partition.high_water_mark
+            if route not in wanted:
+                continue
+            if first is not None and last is not None:
+                ends[route] = Ends(first, last)
+            elif partition.leader is not None:
+                elsewhere.setdefault(partition.leader, []).append(route)
+    return ends | (ends_by_leader(servers, elsewhere.values()) if elsewhere else {})

@@ -79,6 +79,17 @@ _PARTITION: Json = {
     "unreadable": [],
 }
 
+_PROGRESS: dict[str, Json] = {
+    "topic": "flights",
+    "partition": 0,
+    "position": 989,
+    "first_available": 1,
+    "high_water_mark": 1000,
+    "lag": 12,
+    "expired": 0,
+    "committed_ms": 1357016400000,
+}
+
 _CONTROLLER: Json = {
     "id": 2,
     "address": "127.0.0.1:11113",
@@ -234,28 +245,46 @@ SHAPES: dict[str, tuple[Json, ...]] = {
             "value_base64": "/w==",
         },
     ),
-    "lag": (
+    "lag": ({"groups": [{"group": "audit", "lag": 12, "problem": None, "partitions": [_PROGRESS]}]},),
+    "group list": (
+        {"groups": [{"group": "billing", "state": "stable", "protocol_type": "consumer", "members": 2}]},
+    ),
+    "group describe": (
         {
-            "groups": [
-                {
-                    "group": "audit",
-                    "lag": 12,
-                    "partitions": [
-                        {
-                            "topic": "flights",
-                            "partition": 0,
-                            "position": 989,
-                            "first_available": 1,
-                            "high_water_mark": 1000,
-                            "lag": 12,
-                            "expired": 0,
-                            "committed_ms": 1357016400000,
-                        }
-                    ],
-                }
-            ]
+            "group": "billing",
+            "state": "stable",
+            "protocol_type": "consumer",
+            "protocol": "uniform",
+            "epoch": 7,
+            "members": 2,
+            "lag": 12,
+            "partitions": [{**_PROGRESS, "member": "worker-1"}],
         },
     ),
+    "group members": (
+        {
+            "group": "billing",
+            "members": [
+                {
+                    "member_id": "worker-1-4f0e6c8a",
+                    "instance_id": "worker-1",
+                    "client": "worker",
+                    "host": "10.0.0.7",
+                    "epoch": 7,
+                    "topics": ["flights"],
+                    "partitions": [{"topic": "flights", "partitions": [0, 1]}],
+                }
+            ],
+        },
+    ),
+    "group reset": (
+        {
+            "group": "billing",
+            "dry_run": False,
+            "partitions": [{"topic": "flights", "partition": 0, "before": 989, "after": 1, "messages": -988}],
+        },
+    ),
+    "group delete": ({"deleted": ["billing"]},),
     "status": (
         {
             "servers": "127.0.0.1:11011",

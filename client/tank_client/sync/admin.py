@@ -91,9 +91,16 @@ class Admin:
         """Returns the ends of partitions now."""
         return self._thread.run(self._admin.ends(topic, partitions))
 
-    def commit_positions(self, group: str, positions: Mapping[Route, int | CommittedPosition]) -> None:
-        """Stores the next number to read for each (topic, partition) of the group."""
-        self._thread.run(self._admin.commit_positions(group, positions))
+    def commit_positions(
+        self,
+        group: str,
+        positions: Mapping[Route, int | CommittedPosition],
+        *,
+        member: tuple[str, int] | None = None,
+    ) -> None:
+        """Stores the next number to read for each (topic, partition) of the group; see
+        `tank_client.Admin.commit_positions`."""
+        self._thread.run(self._admin.commit_positions(group, positions, member=member))
 
     def fetch_positions(
         self, group: str, topics: Iterable[str] | None = None

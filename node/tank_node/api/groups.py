@@ -210,7 +210,7 @@ def _member(member: GroupMember) -> Json:
         "member_id": member.member_id,
         "instance_id": member.instance_id or None,
         "client": member.client_name,
-        "host": member.host,
+        "host": member.host.removeprefix("/"),
         "epoch": member.epoch,
         "topics": list(member.subscribed),
         "partitions": [

@@ -1,4 +1,4 @@
-"""`tank topic …`, `tank lag` and `tank status` against a broker in a dictionary."""
+"""`tank topic …` and `tank status` against a broker in a dictionary."""
 
 import json
 from dataclasses import replace
@@ -7,7 +7,7 @@ import pytest
 
 from tank_cli.shell.exit_codes import ExitCode
 from tank_cli.shell.shapes import SHAPES
-from tank_client.model import CommittedPosition, PartitionTrouble, StrayFolder, Trouble
+from tank_client.model import PartitionTrouble, StrayFolder, Trouble
 from tests.cli.conftest import Tank
 from tests.support.clients.cli_shapes import assert_same_shape, parsed
 from tests.support.clients.scripted_client import FakeBroker, FakeTopic
@@ -175,34 +175,6 @@ def test_nothing_is_deleted_without_a_yes(tank: Tank, broker: FakeBroker) -> Non
     assert "t" not in broker.topics
     assert tank("topic", "delete", "t", "--yes").exit_code == ExitCode.NOT_FOUND
     assert tank("topic", "delete", "t", "--yes", "--if-exists").exit_code == 0
-
-
-def test_lag_counts_what_is_unread_and_what_has_expired(tank: Tank, broker: FakeBroker) -> None:
-    broker.fill("flights", [str(n) for n in range(10)], [])
-    broker.topics["flights"].expired = 4
-    broker.positions["audit"] = {
-        ("flights", 0): CommittedPosition(3, "", 1_357_017_420_000),
-        ("flights", 1): CommittedPosition(1, "", 0),
-    }
-    found = parsed(tank("lag", "-o", "json"))
-    assert_same_shape(found, SHAPES["lag"][0])
-    assert [(each["lag"], each["expired"]) for each in found["groups"][0]["partitions"]] == [(8, 2), (0, 0)]
-    assert found["groups"][0]["lag"] == 8
-    shown = tank("lag", "audit", "--topic", "flights").stdout
-    assert "2 expired unread" in shown
-    assert "2013-01-01T05:17:00.000Z" in shown
-
-
-def test_lag_of_a_group_that_is_not_there(tank: Tank, broker: FakeBroker) -> None:
-    broker.positions["audit"] = {}
-    ended = tank("lag", "audti")
-    assert ended.exit_code == ExitCode.NOT_FOUND
-    assert "Did you mean 'audit'?" in ended.stderr
-
-
-def test_lag_without_groups_says_so(tank: Tank) -> None:
-    assert "No consumer group" in tank("lag").stderr
-    assert parsed(tank("lag", "-o", "json")) == {"groups": []}
 
 
 def test_status_tells_of_partitions_in_trouble_and_stray_folders(tank: Tank, broker: FakeBroker) -> None:

@@ -12,9 +12,12 @@ from tank_client.model import (
     BrokerDescription,
     BrokerReport,
     CommittedPosition,
+    ConsumerGroupState,
     Ends,
     Features,
     FoundTime,
+    GroupDescription,
+    GroupSummary,
     Headers,
     PartitionDescription,
     ServerStatus,
@@ -85,6 +88,10 @@ class FakeBroker:
     def __init__(self) -> None:
         self.topics: dict[str, FakeTopic] = {}
         self.positions: dict[str, dict[tuple[str, int], CommittedPosition]] = {}
+        self.groups: dict[str, GroupDescription] = {}
+        """Those with members. One that has positions alone is in `positions`."""
+        self.silent_groups: set[str] = set()
+        """Groups whose coordinator does not answer."""
         self.brokers = [BrokerDescription(1, Address("127.0.0.1", 11011))]
         self.calls: list[tuple[str, Any]] = []
         self.report: BrokerReport | None = BrokerReport(1, "1.2.3", 5, 61_000, "/d", 2048, 1024, 4096, 6, 2)
@@ -199,19 +206,57 @@ class FakeAdmin:
             raise errors.RequestTimedOut("await_ends", 3_000)
         return {place: self._broker.reach(*place) for place in known}
 
-    def commit_positions(self, group: str, positions: Mapping[tuple[str, int], int]) -> None:
+    def commit_positions(
+        self,
+        group: str,
+        positions: Mapping[tuple[str, int], int],
+        *,
+        member: tuple[str, int] | None = None,
+    ) -> None:
+        self._broker.calls.append(("commit", (group, dict(positions), member)))
+        members = self._broker.groups[group].members if group in self._broker.groups else ()
+        if members and member not in {(each.member_id, each.epoch) for each in members}:
+            raise errors.UnknownMember("the group has members")
         kept = self._broker.positions.setdefault(group, {})
         kept.update({place: CommittedPosition(number, "", 1_500) for place, number in positions.items()})
 
     def fetch_positions(
         self, group: str, topics: Iterable[str] | None = None
     ) -> dict[tuple[str, int], CommittedPosition]:
+        if group in self._broker.silent_groups:
+            raise errors.RequestTimedOut("fetch_positions", 3_000)
         chosen = None if topics is None else set(topics)
         kept = self._broker.positions.get(group, {})
         return {place: at for place, at in kept.items() if chosen is None or place[0] in chosen}
 
     def list_groups(self) -> list[str]:
-        return sorted(self._broker.positions)
+        return sorted(self._broker.positions.keys() | self._broker.groups.keys())
+
+    def groups(self) -> list[GroupSummary]:
+        found = self.describe_groups(self.list_groups())
+        return [GroupSummary(each.name, each.protocol_type, each.state, len(each.members)) for each in found]
+
+    def describe_groups(self, names: Iterable[str]) -> list[GroupDescription]:
+        return [self._describe_group(name) for name in names]
+
+    def _describe_group(self, name: str) -> GroupDescription:
+        if name in self._broker.groups:
+            return self._broker.groups[name]
+        is_there = name in self._broker.positions
+        state = ConsumerGroupState.EMPTY if is_there else ConsumerGroupState.DEAD
+        return GroupDescription(name, state, "consumer", "", -1, ())
+
+    def delete_groups(self, names: Iterable[str]) -> None:
+        for found in self.describe_groups(names):
+            if found.state is ConsumerGroupState.DEAD:
+                raise errors.UnknownGroup("there is no such group")
+            if found.members:
+                raise errors.GroupNotEmpty("the group has members: end them first")
+            self._broker.groups.pop(found.name, None)
+            self._broker.positions.pop(found.name, None)
+
+    def partition_counts(self, names: Iterable[str]) -> dict[str, int]:
+        return {name: len(self._broker.topic(name).partitions) for name in names}
 
     def features(self) -> Features:
         return Features(1000, "test-cluster", 1, {"FindByTime": (0, 1)}, {"max_frame_bytes": 1 << 28})
@@ -275,11 +320,41 @@ class FakeProducer:
 
 
 class FakeConsumer:
-    """Hands out batches of a few messages, partition after partition, then nothing."""
+    """Hands out batches of a few messages, partition after partition, then nothing. With a group: as its only
+    member, from its positions on."""
 
-    def __init__(self, broker: FakeBroker, start: Mapping[tuple[str, int], int]) -> None:
+    def __init__(
+        self, broker: FakeBroker, start: Mapping[tuple[str, int], int], group: str | None = None
+    ) -> None:
         self._broker = broker
         self._next = dict(start)
+        self._group = group
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def at_end(self) -> bool:
+        """Whether nothing is left."""
+        ends = (
+            (self._broker.topic(topic).partitions[number], at) for (topic, number), at in self._next.items()
+        )
+        return all(at > len(kept) for kept, at in ends)
+
+    def seek(self, topic: str, partition: int, number: int) -> None:
+        """Goes on there."""
+        self._next[topic, partition] = number
+
+    def commit(self) -> None:
+        """What was handed out is read."""
+        assert self._group is not None
+        kept = self._broker.positions.setdefault(self._group, {})
+        for place, number in self._next.items():
+            if number > (kept[place].number if place in kept else 1):
+                kept[place] = CommittedPosition(number, "", 1_500)
 
     def __iter__(self) -> Iterator[FakeBatch]:
         while (batch := self.poll()) is not None:
@@ -320,11 +395,21 @@ class ScriptedClient:
 
     def consumer(
         self,
-        topics: Mapping[str, Iterable[int]],
+        topics: str | Mapping[str, Iterable[int]],
         *,
-        start: Mapping[tuple[str, int], int],
+        start: str | Mapping[tuple[str, int], int],
+        group: str | None = None,
         stop_at_end: bool = False,
         settings: ConsumerSettings | None = None,
+        **listeners: object,
     ) -> FakeConsumer:
+        if isinstance(topics, str) or isinstance(start, str):
+            assert (group is not None, start) == (True, "committed")
+            said = {"topic": topics, "group": group, "stop_at_end": stop_at_end}
+            self._broker.calls.append(("member", said))
+            kept = self._broker.positions.get(str(group), {})
+            routes = [(str(topics), n) for n in range(len(self._broker.topic(str(topics)).partitions))]
+            numbers = {route: kept[route].number if route in kept else 1 for route in routes}
+            return FakeConsumer(self._broker, numbers, group)
         self._broker.calls.append(("consumer", {"start": dict(start), "stop_at_end": stop_at_end}))
         return FakeConsumer(self._broker, start)
