@@ -10,6 +10,6 @@ MESSAGE_NAMES: Final[dict[int, str]] = {
     69: "create_topics",
     70: "alter_topic", 71: "delete_topic", 72: "commit_positions", 73: "fetch_positions", 74: "list_groups",
     75: "await_ends", 76: "describe_broker", 77: "describe_cluster", 78: "reserve_producer_ids",
-    79: "produce_record_batches", 81: "describe_groups", 82: "delete_groups", 83: "delete_positions",
-    84: "group_request", 85: "describe_connections",
+    79: "produce_record_batches", 80: "group_heartbeat", 81: "describe_groups",
+    82: "delete_groups", 83: "delete_positions", 84: "group_request", 85: "describe_connections",
 }  # fmt: skip

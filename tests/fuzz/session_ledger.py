@@ -17,7 +17,6 @@ from tank_protos.generated.tank import (
     AwaitEndsRequest,
     ConsumeRequest,
     ConsumeResponse,
-    GroupHeartbeatRequest,
     GroupRequest,
     IdempotentProduceRequest,
     IdempotentProduceResponse,
@@ -37,7 +36,7 @@ from tank_protos.wire.names import GROUPS_TOPIC
 _ANSWERED_AS = {5: 1}
 """Produce with numbers is answered as a produce."""
 _BETWEEN_BROKERS = (9,)
-_TAKEN = {*REQUESTS, Ping.ID} - {GroupHeartbeatRequest.ID}
+_TAKEN = {*REQUESTS, Ping.ID}
 _CARRIES_BUNDLES = (1, 5, 66, 79)
 _ENTRY_BYTES = {66: 15, 79: 10}
 """By message: the size of the smallest entry with a batch. Too short requests are not

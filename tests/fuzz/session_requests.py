@@ -25,12 +25,14 @@ from tank_protos.generated.tank import (
     DescribeTopicsRequest,
     FetchPositionsRequest,
     FindByTimeRequest,
+    GroupHeartbeatRequest,
     IdempotentPartition,
     IdempotentProduceRequest,
     IdempotentTopic,
     InitProducerRequest,
     KnownEnd,
     ListGroupsRequest,
+    OwnedTopic,
     PositionsOfTopic,
     PositionToCommit,
     ProduceBasePartition,
@@ -201,10 +203,26 @@ class Requester:
             ListGroupsRequest(self._chance.choice((0, 1)), self._id()),
             DescribeGroupsRequest(0, self._id(), ["group", "none", "group"]),
             DeleteGroupsRequest(0, self._id(), ["none", "group"]),
+            self._heartbeat(),
             DeletePositionsRequest(0, self._id(), "group", [PositionsOfTopic(self._topic(), [0, 1, 99])]),
             InitProducerRequest(0, self._id(), "name", 0),
         )
         return [self._chance.choice(kinds)]
+
+    def _heartbeat(self) -> Message:
+        """A member of a group joins, goes on, or leaves."""
+        return GroupHeartbeatRequest(
+            request_id=self._id(),
+            group=self._chance.choice(("shared", "group", "")),
+            member_id=self._chance.choice(("member", "other")),
+            instance_id=self._chance.choice(("", "", "static")),
+            member_epoch=self._chance.choice((0, 0, 1, 2, -1, -2)),
+            has_topics=1,
+            topics=[self._topic()],
+            assignor=self._chance.choice(("", "range", "none")),
+            has_owned=1,
+            owned=[OwnedTopic(self._topic(), [0, 99])] if self._chance.random() < 0.3 else [],
+        )
 
     def topics(self) -> list[Message]:
         """Settings change, partitions are added, a topic goes."""

@@ -7,7 +7,8 @@
 - `inbound`: connections that other brokers make to this one
 - `in_sync_proposals`, `failed_replicas`: reports to the controllers on in-sync sets and failed replicas
 - `group_router`, `group_request`, `group_service`: the way of requests about groups to their coordinator, and
-  what it answers; `described_groups`, `group_errors`: what our messages say of groups
+  what it answers; `described_groups`, `group_errors`: what our messages say of groups;
+  `group_heartbeats`: members' heartbeats
 """
 
 from tank_node.kernel import compiled_path

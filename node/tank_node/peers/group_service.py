@@ -27,6 +27,7 @@ from tank_node.coordinators.positions_move import LASTS_MS, PositionsMove
 from tank_node.limits import FETCHED_OFFSETS
 from tank_node.peers.described_groups import described
 from tank_node.peers.group_errors import OF_ALL, error_code, telling
+from tank_node.peers.group_heartbeats import heartbeat
 from tank_protos.error_codes import ErrorCode, GroupStateCode
 from tank_protos.generated.tank import (
     CommitPositionsRequest,
@@ -43,6 +44,8 @@ from tank_protos.generated.tank import (
     DescribeGroupsResponse,
     FetchPositionsRequest,
     FetchPositionsResponse,
+    GroupHeartbeatRequest,
+    GroupHeartbeatResponse,
     ListedGroup,
     ListGroupsRequest,
     ListGroupsResponse,
@@ -94,7 +97,12 @@ class GroupService:
         match request:
             case DescribeGroupsRequest() | DeleteGroupsRequest():
                 return any(self._error_of(name) is GroupError.LOADING for name in request.groups)
-            case CommitPositionsRequest() | FetchPositionsRequest() | DeletePositionsRequest():
+            case (
+                CommitPositionsRequest()
+                | FetchPositionsRequest()
+                | DeletePositionsRequest()
+                | GroupHeartbeatRequest()
+            ):
                 return self._error_of(request.group) is GroupError.LOADING
             case _:
                 return self._leads_unread()
@@ -118,10 +126,19 @@ class GroupService:
                 self._describe(request, done)
             case DeleteGroupsRequest():
                 self._delete_groups(request, asker, done)
+            case GroupHeartbeatRequest():
+                self._heartbeat(request, asker, done)
             case DeletePositionsRequest():
                 self._delete_positions(request, asker, done)
             case _:
                 raise AssertionError(f"message {request.ID} is not about groups")
+
+    def _heartbeat(self, request: GroupHeartbeatRequest, asker: Asker, done: Answered) -> None:
+        led = self._coordination(request.group)
+        if isinstance(led, GroupError):
+            done(GroupHeartbeatResponse(0, error_code(led), telling(led)))
+            return
+        heartbeat(self.groups.consumer_heartbeat, request, asker.host, done)
 
     def mark(self, number: int) -> int:
         """The high-water mark of this partition of the internal topic, as far as this broker knows it by a

@@ -83,6 +83,7 @@ APIS: Final[dict[int, Api]] = {
     77: Api(describe_cluster.describe_cluster, Operation.DESCRIBE, Resource.CLUSTER),
     78: Api(metadata.reserve_producer_ids, Operation.WRITE, Resource.PRODUCER),
     79: Api(record_batches.produce_record_batches, Operation.WRITE, Resource.TOPIC, carries_bundles=True),
+    80: Api(groups.group_heartbeat, Operation.READ, Resource.GROUP),
     81: Api(groups.describe_groups, Operation.DESCRIBE, Resource.GROUP),
     82: Api(groups.delete_groups, Operation.DELETE, Resource.GROUP),
     83: Api(groups.delete_positions, Operation.DELETE, Resource.GROUP),

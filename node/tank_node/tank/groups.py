@@ -33,6 +33,8 @@ from tank_protos.generated.tank import (
     DescribeGroupsResponse,
     FetchPositionsRequest,
     FetchPositionsResponse,
+    GroupHeartbeatRequest,
+    GroupHeartbeatResponse,
     GroupRequest,
     GroupResponse,
     ListGroupsRequest,
@@ -54,6 +56,7 @@ _PASSED_ON: Final = frozenset(
         DescribeGroupsRequest.ID,
         DeleteGroupsRequest.ID,
         DeletePositionsRequest.ID,
+        GroupHeartbeatRequest.ID,
     }
 )
 """What one broker may pass on to another."""
@@ -205,6 +208,24 @@ def _list_at_controllers(session: "TankSession", request: ListGroupsRequest, fin
 
 def _bytes_of(name: str) -> int:
     return len(name.encode("utf-8", "surrogateescape"))
+
+
+def group_heartbeat(session: "TankSession", payload: memoryview) -> None:
+    """Takes a member's heartbeat."""
+    request = GroupHeartbeatRequest.decode(payload)
+    finish = asking(session, payload)
+
+    def told(answer: Message | GroupError) -> None:
+        if isinstance(answer, GroupError):
+            answer = GroupHeartbeatResponse(0, error_code(answer), telling(answer))
+        assert isinstance(answer, GroupHeartbeatResponse)
+        answer.request_id = request.request_id
+        finish(answer)
+
+    if not _are_coordinated(session):
+        finish(GroupHeartbeatResponse(request.request_id, ErrorCode.LEVEL_TOO_LOW, _LEVEL_TOO_LOW))
+    else:
+        router_of(session.broker).ask(request.group, request, session, told)
 
 
 def describe_groups(session: "TankSession", payload: memoryview) -> None:
