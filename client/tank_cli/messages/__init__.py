@@ -2,5 +2,5 @@
 
 - `topic`, `status`, `connections`
 - `produce`, `produce_input`, `produce_send`
-- `consume`, `consume_plan`, `consume_cut`
+- `consume`, `consume_plan`, `consume_cut`, `consume_shared`
 """

@@ -12,6 +12,7 @@ import click
 
 from tank_cli.messages.consume_cut import Cutter
 from tank_cli.messages.consume_plan import ENDLESS, Plan, make_plan
+from tank_cli.messages.consume_shared import SharedReader
 from tank_cli.shell import render
 from tank_cli.shell.broker_watch import BrokerWatch
 from tank_cli.shell.complete import complete_topics
@@ -35,7 +36,7 @@ tank consume flights --from end --follow            new messages only
 tank consume flights --from -10                     the last ten of each partition
 tank consume flights --from now-10min --until now
 tank consume flights --from 100 --until 199 --partition 0
-tank consume flights --group audit --follow         go on where the group was
+tank consume flights --group audit --follow         share the partitions with others of the group
 tank consume flights --template '{time} {key}: {value}'
 """
 
@@ -70,7 +71,8 @@ tank consume flights --template '{time} {key}: {value}'
     "--group",
     "-g",
     metavar="NAME",
-    help="Commit the positions behind the shown messages for this consumer group.",
+    help="Read as a member of this consumer group: its members share the partitions, and what was shown is "
+    "committed. With --from, --until or --partition: read these, and commit while the group has no members.",
 )
 @click.option(
     "--skip-damaged", is_flag=True, help="Go on behind a bundle that cannot be read, with a warning."
@@ -98,6 +100,7 @@ def consume(
 
     On a terminal, text shows control characters as \\xNN; a pipe or a file gets the bytes unchanged.
     """
+    shares = group is not None and not (begin or until or partitions or no_commit)
     if begin is None:
         begin = LogPosition(At.COMMITTED if group else At.FIRST)
     if begin.at is At.COMMITTED and group is None:
@@ -110,6 +113,12 @@ def consume(
         form or ("template" if template else "json" if session.as_json else "text"), template, key_separator
     )
     with session.client() as client:
+        if group is not None and shares:
+            reader = SharedReader(client, topic, group, follow=follow, skip_damaged=skip_damaged)
+            with BrokerWatch(session.servers) as watch:
+                reader.show(renderer, count, watch)
+            _say_nothing_was_there(reader.given, topic, follow=follow)
+            return
         if partitions is None:
             (found,) = client.admin.describe_topics([topic])
             partitions = tuple(each.partition for each in found.partitions)
@@ -119,6 +128,10 @@ def consume(
             warn(warning)
         with BrokerWatch(session.servers) as watch:
             given = show(client, topic, plan, renderer, count, follow, None if no_commit else group, watch)
+    _say_nothing_was_there(given, topic, follow=follow)
+
+
+def _say_nothing_was_there(given: int, topic: str, *, follow: bool) -> None:
     if given == 0 and sys.stdout.isatty() and not follow:
         note(f"There is nothing to show in {topic}; --follow waits for new messages.")
 

@@ -73,15 +73,20 @@ class Cutter:
         self._wanted -= end - begin
         self.given += end - begin
         self.positions[batch.partition] = numbers[end - 1] + 1
-        return MessageColumns(
-            batch.topic,
-            batch.partition,
-            numbers[begin:end],
-            batch.timestamps_ms[begin:end],
-            batch.keys[begin:end],
-            batch.values[begin:end],
-            headers[begin:end] if any(headers := batch.headers) else None,
-        )
+        return columns_of(batch, begin, end)
+
+
+def columns_of(batch: CutBatch, begin: int, end: int) -> MessageColumns:
+    """The columns of some of a batch's messages, as renderers take them."""
+    return MessageColumns(
+        batch.topic,
+        batch.partition,
+        batch.numbers[begin:end],
+        batch.timestamps_ms[begin:end],
+        batch.keys[begin:end],
+        batch.values[begin:end],
+        headers[begin:end] if any(headers := batch.headers) else None,
+    )
 
 
 def first_at(timestamps_ms: Sequence[int], time_ms: int, begin: int, end: int) -> int:

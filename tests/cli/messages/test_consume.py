@@ -88,6 +88,23 @@ def test_a_group_goes_on_where_it_was(tank: Tank, broker: FakeBroker) -> None:
     assert shown(tank, "--group", "g") == []
 
 
+def test_a_group_is_read_as_a_member_unless_it_is_said_what_to_read(tank: Tank, broker: FakeBroker) -> None:
+    shown(tank, "--group", "g")
+    assert ("member", {"topic": "t", "group": "g", "stop_at_end": True}) in broker.calls
+    for options in (["--from", "first"], ["--until", "end"], ["-p", "0"], ["--no-commit"]):
+        broker.calls.clear()
+        shown(tank, "--group", "g", *options)
+        assert not [call for call in broker.calls if call[0] == "member"], options
+
+
+def test_what_a_reader_of_the_output_did_not_get_is_not_committed(
+    tank: Tank, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broker, "fails_with", BrokenPipeError())
+    assert tank("consume", "t", "--group", "g").exit_code == ExitCode.OUTPUT_CLOSED
+    assert broker.positions == {}
+
+
 def test_a_group_can_look_without_committing(tank: Tank, broker: FakeBroker) -> None:
     broker.positions["g"] = {("t", 0): CommittedPosition(8)}
     assert shown(tank, "--group", "g", "--no-commit", "-p", "0") == ["a8"]
