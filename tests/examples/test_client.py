@@ -56,15 +56,9 @@ def test_the_producer_learns_where_each_message_is(run: Run) -> None:
 
 def test_workers_share_the_partitions_and_go_on_where_they_stopped(run: Run, servers: str) -> None:
     write_orders(servers)
-    assert sorted(run("workers", "--worker", "0", "--of", "2")) == [
-        "worker 0: order tea 0 of partition 0",
-        "worker 0: order tea 2 of partition 2",
-    ]
-    assert sorted(run("workers", "--worker", "1", "--of", "2")) == [
-        "worker 1: order tea 1 of partition 1",
-        "worker 1: order tea 3 of partition 3",
-    ]
-    assert run("workers") == []
+    done = [line for line in run("workers", "--name", "ann") if "order tea" in line]
+    assert sorted(done) == [f"ann: order tea {number} of partition {number}" for number in range(4)]
+    assert not any("order tea" in line for line in run("workers", "--name", "bob"))
 
 
 def test_orders_become_invoices_once(run: Run, servers: str) -> None:
