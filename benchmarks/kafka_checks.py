@@ -20,8 +20,8 @@ from benchmarks.bundle import best_seconds
 from benchmarks.kafka_frames import produce_frame, run_frames
 from benchmarks.servers import Kernel, free_port, ours, running
 from tank_client.sync import Client
-from tank_node.kafka.produced_records import checked_batch
-from tank_node.kafka.request_room import RequestRoom
+from tank_node.kafka.produce.produced_records import checked_batch
+from tank_node.kafka.produce.request_room import RequestRoom
 from tank_node.metrics import Metrics
 from tank_protos import kernel, topic_settings
 from tank_protos.kafka import record_batch

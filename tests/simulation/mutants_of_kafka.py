@@ -6,7 +6,7 @@ from tests.simulation.story import Kind
 MUTANTS = (
     Mutant(
         "a Kafka producer's batch is appended without its sequence",
-        "tank_node.kafka.produce._append",
+        "tank_node.kafka.produce.produce._append",
         "    producer = batch.producer\n",
         "    producer = None\n",
         Kind.CLUSTER,
@@ -14,7 +14,7 @@ MUTANTS = (
     ),
     Mutant(
         "a Kafka producer's batch of a learned form is appended without its sequence",
-        "tank_node.kafka.produce_forms.ProduceForm.take",
+        "tank_node.kafka.produce.produce_forms.ProduceForm.take",
         "        producer = batch.producer\n",
         "        producer = None\n",
         Kind.CLUSTER,
@@ -22,7 +22,7 @@ MUTANTS = (
     ),
     Mutant(
         "acks=all is answered when the leader has written the batch",
-        "tank_node.kafka.produce._acked",
+        "tank_node.kafka.produce.produce._acked",
         "0 <= acks <= 1",
         "acks <= 1",
         Kind.CLUSTER,
@@ -30,7 +30,7 @@ MUTANTS = (
     ),
     Mutant(
         "acks=all is answered when the leader has written a batch of a learned form",
-        "tank_node.kafka.produce_forms.ProduceForm.__init__",
+        "tank_node.kafka.produce.produce_forms.ProduceForm.__init__",
         "if request.acks == 1 else",
         "if request.acks <= 1 else",
         Kind.CLUSTER,
@@ -38,7 +38,7 @@ MUTANTS = (
     ),
     Mutant(
         "a fetch doesn't tell where the client's log and the leader's go apart",
-        "tank_node.kafka.fetch_read.FetchRead._agrees",
+        "tank_node.kafka.fetch.fetch_read.FetchRead._agrees",
         "            target.diverging = found\n            return False\n",
         "            return True\n",
         Kind.CLUSTER,
@@ -46,7 +46,7 @@ MUTANTS = (
     ),
     Mutant(
         "every leader epoch ends at the log's end",
-        "tank_node.kafka.epoch_ends.end_of",
+        "tank_node.kafka.fetch.epoch_ends.end_of",
         "        end = max(first, log.first_available) - 1\n",
         "        pass\n",
         Kind.CLUSTER,
@@ -54,7 +54,7 @@ MUTANTS = (
     ),
     Mutant(
         "an epoch whose records retention has taken has no end",
-        "tank_node.kafka.epoch_ends.end_of",
+        "tank_node.kafka.fetch.epoch_ends.end_of",
         "        end = max(first, log.first_available) - 1\n    return epoch, end\n",
         "        end = max(first, log.first_available) - 1\n    return NO_END\n",
         Kind.CLUSTER,
@@ -62,7 +62,7 @@ MUTANTS = (
     ),
     Mutant(
         "a fetch is served whatever leader epoch its client knows",
-        "tank_node.kafka.fetch_read.FetchRead._may_read",
+        "tank_node.kafka.fetch.fetch_read.FetchRead._may_read",
         "        if 0 <= epoch != known:\n",
         "        if False:\n",
         Kind.CLUSTER,
@@ -70,7 +70,7 @@ MUTANTS = (
     ),
     Mutant(
         "a Kafka fetch reads past the high-water mark",
-        "tank_node.kafka.fetch_read.FetchRead._reach",
+        "tank_node.kafka.fetch.fetch_read.FetchRead._reach",
         "            return partition.fetch(offset + 1, limit)\n",
         "            return partition._read(offset + 1, limit, partition.log.written)\n",
         Kind.CLUSTER,
@@ -78,7 +78,7 @@ MUTANTS = (
     ),
     Mutant(
         "ListOffsets shows the end of a leader that doesn't know it",
-        "tank_node.kafka.list_offsets._Search._needs_end",
+        "tank_node.kafka.fetch.list_offsets._Search._needs_end",
         "        return asked.timestamp >= LATEST or asked.timestamp == GREATEST_TIME\n",
         "        return False\n",
         Kind.CLUSTER,
@@ -86,7 +86,7 @@ MUTANTS = (
     ),
     Mutant(
         "a deletion is answered before the followers have heard of it",
-        "tank_node.kafka.delete_records.DeletionWait.look",
+        "tank_node.kafka.topics.delete_records.DeletionWait.look",
         "if all(partition.start.lowest(partition.leadership) >= number for partition, number, _ in waiting):",
         "if True:",
         Kind.CLUSTER,

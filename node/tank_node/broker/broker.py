@@ -98,9 +98,8 @@ class Broker:
         beliefs = Beliefs(link, metrics, self._view_epoch, self._follow_view)
         self.followers = Followers(link, flusher, self.partition_by_id, beliefs)
         self.forwarding = Forwarding()
-        self.kafka: object = None
-        """What the sessions of Kafka's protocol share. Their room makes it at its first use, and alone knows
-        its class."""
+        self.kafka: dict[type, object] = {}
+        """What the sessions of Kafka's protocol share, by class, see `kafka.shared_state`."""
         self.groups: object = None
         """The coordinator of consumer groups, made at its first use likewise, see `coordinators.groups`."""
         self.group_router: object = None

@@ -30,11 +30,11 @@ def open_session(
 
 
 def _at_first_use(module: str, function: str = "") -> Callable[[KafkaCall, memoryview], None]:
-    """Returns a handler that imports a module of this room, and puts the function of that name into its row,
-    where the next requests find it. function: its name, if it is not the module's."""
+    """Returns a handler that imports a module of these rooms, and puts the function of that name into its
+    row, where the next requests find it. module: room and name. function: its name, if not the module's."""
 
     def handle(call: KafkaCall, body: memoryview) -> None:
-        found = getattr(import_module(f"tank_node.kafka.{module}"), function or module)
+        found = getattr(import_module(f"tank_node.kafka.{module}"), function or module.rpartition(".")[2])
         call.api.handle = found
         found(call, body)
 
@@ -43,43 +43,72 @@ def _at_first_use(module: str, function: str = "") -> Callable[[KafkaCall, memor
 
 _ROWS: Final = (
     KafkaApi(
-        0, "Produce", 0, 13, _at_first_use("produce"), Operation.WRITE, Resource.TOPIC, carries_records=True
+        0,
+        "Produce",
+        0,
+        13,
+        _at_first_use("produce.produce"),
+        Operation.WRITE,
+        Resource.TOPIC,
+        carries_records=True,
     ),
-    KafkaApi(1, "Fetch", 0, 18, _at_first_use("fetch"), Operation.READ, Resource.TOPIC),
-    KafkaApi(2, "ListOffsets", 0, 10, _at_first_use("list_offsets"), Operation.DESCRIBE, Resource.TOPIC),
-    KafkaApi(3, "Metadata", 0, 13, _at_first_use("metadata"), Operation.DESCRIBE, Resource.TOPIC),
-    KafkaApi(8, "OffsetCommit", 0, 9, _at_first_use("offset_commit"), Operation.READ, Resource.GROUP),
-    KafkaApi(9, "OffsetFetch", 0, 9, _at_first_use("offset_fetch"), Operation.DESCRIBE, Resource.GROUP),
+    KafkaApi(1, "Fetch", 0, 18, _at_first_use("fetch.fetch"), Operation.READ, Resource.TOPIC),
     KafkaApi(
-        10, "FindCoordinator", 0, 6, _at_first_use("find_coordinator"), Operation.DESCRIBE, Resource.GROUP
+        2, "ListOffsets", 0, 10, _at_first_use("fetch.list_offsets"), Operation.DESCRIBE, Resource.TOPIC
     ),
-    KafkaApi(11, "JoinGroup", 0, 9, _at_first_use("join_group"), Operation.READ, Resource.GROUP),
-    KafkaApi(12, "Heartbeat", 0, 4, _at_first_use("heartbeat"), Operation.READ, Resource.GROUP),
-    KafkaApi(13, "LeaveGroup", 0, 5, _at_first_use("leave_group"), Operation.READ, Resource.GROUP),
-    KafkaApi(14, "SyncGroup", 0, 5, _at_first_use("sync_group"), Operation.READ, Resource.GROUP),
+    KafkaApi(3, "Metadata", 0, 13, _at_first_use("metadata.metadata"), Operation.DESCRIBE, Resource.TOPIC),
+    KafkaApi(8, "OffsetCommit", 0, 9, _at_first_use("groups.offset_commit"), Operation.READ, Resource.GROUP),
     KafkaApi(
-        15, "DescribeGroups", 0, 6, _at_first_use("describe_groups"), Operation.DESCRIBE, Resource.GROUP
+        9, "OffsetFetch", 0, 9, _at_first_use("groups.offset_fetch"), Operation.DESCRIBE, Resource.GROUP
     ),
-    KafkaApi(16, "ListGroups", 0, 5, _at_first_use("list_groups"), Operation.DESCRIBE, Resource.GROUP),
+    KafkaApi(
+        10,
+        "FindCoordinator",
+        0,
+        6,
+        _at_first_use("groups.find_coordinator"),
+        Operation.DESCRIBE,
+        Resource.GROUP,
+    ),
+    KafkaApi(11, "JoinGroup", 0, 9, _at_first_use("groups.join_group"), Operation.READ, Resource.GROUP),
+    KafkaApi(12, "Heartbeat", 0, 4, _at_first_use("groups.heartbeat"), Operation.READ, Resource.GROUP),
+    KafkaApi(13, "LeaveGroup", 0, 5, _at_first_use("groups.leave_group"), Operation.READ, Resource.GROUP),
+    KafkaApi(14, "SyncGroup", 0, 5, _at_first_use("groups.sync_group"), Operation.READ, Resource.GROUP),
+    KafkaApi(
+        15,
+        "DescribeGroups",
+        0,
+        6,
+        _at_first_use("groups.describe_groups"),
+        Operation.DESCRIBE,
+        Resource.GROUP,
+    ),
+    KafkaApi(16, "ListGroups", 0, 5, _at_first_use("groups.list_groups"), Operation.DESCRIBE, Resource.GROUP),
     KafkaApi(
         17,
         "SaslHandshake",
         0,
         1,
-        _at_first_use("sasl", "sasl_handshake"),
+        _at_first_use("users.sasl", "sasl_handshake"),
         Operation.CONNECT,
         Resource.CLUSTER,
     ),
     KafkaApi(18, "ApiVersions", 0, 4, _at_first_use("api_versions"), Operation.CONNECT, Resource.CLUSTER),
-    KafkaApi(19, "CreateTopics", 0, 7, _at_first_use("create_topics"), Operation.CREATE, Resource.TOPIC),
-    KafkaApi(20, "DeleteTopics", 0, 6, _at_first_use("delete_topics"), Operation.DELETE, Resource.TOPIC),
-    KafkaApi(21, "DeleteRecords", 0, 2, _at_first_use("delete_records"), Operation.DELETE, Resource.TOPIC),
+    KafkaApi(
+        19, "CreateTopics", 0, 7, _at_first_use("topics.create_topics"), Operation.CREATE, Resource.TOPIC
+    ),
+    KafkaApi(
+        20, "DeleteTopics", 0, 6, _at_first_use("topics.delete_topics"), Operation.DELETE, Resource.TOPIC
+    ),
+    KafkaApi(
+        21, "DeleteRecords", 0, 2, _at_first_use("topics.delete_records"), Operation.DELETE, Resource.TOPIC
+    ),
     KafkaApi(
         22,
         "InitProducerId",
         0,
         5,
-        _at_first_use("init_producer_id"),
+        _at_first_use("produce.init_producer_id"),
         Operation.WRITE,
         Resource.PRODUCER,
     ),
@@ -88,25 +117,43 @@ _ROWS: Final = (
         "OffsetForLeaderEpoch",
         0,
         4,
-        _at_first_use("offset_for_leader_epoch"),
+        _at_first_use("fetch.offset_for_leader_epoch"),
         Operation.DESCRIBE,
         Resource.TOPIC,
     ),
     KafkaApi(
-        29, "DescribeAcls", 0, 3, _at_first_use("acls", "describe_acls"), Operation.DESCRIBE, Resource.CLUSTER
+        29,
+        "DescribeAcls",
+        0,
+        3,
+        _at_first_use("users.acls", "describe_acls"),
+        Operation.DESCRIBE,
+        Resource.CLUSTER,
     ),
-    KafkaApi(30, "CreateAcls", 0, 3, _at_first_use("acls", "create_acls"), Operation.ALTER, Resource.CLUSTER),
-    KafkaApi(31, "DeleteAcls", 0, 3, _at_first_use("acls", "delete_acls"), Operation.ALTER, Resource.CLUSTER),
     KafkaApi(
-        32, "DescribeConfigs", 0, 4, _at_first_use("describe_configs"), Operation.DESCRIBE, Resource.TOPIC
+        30, "CreateAcls", 0, 3, _at_first_use("users.acls", "create_acls"), Operation.ALTER, Resource.CLUSTER
     ),
-    KafkaApi(33, "AlterConfigs", 0, 2, _at_first_use("alter_configs"), Operation.ALTER, Resource.TOPIC),
+    KafkaApi(
+        31, "DeleteAcls", 0, 3, _at_first_use("users.acls", "delete_acls"), Operation.ALTER, Resource.CLUSTER
+    ),
+    KafkaApi(
+        32,
+        "DescribeConfigs",
+        0,
+        4,
+        _at_first_use("configs.describe_configs"),
+        Operation.DESCRIBE,
+        Resource.TOPIC,
+    ),
+    KafkaApi(
+        33, "AlterConfigs", 0, 2, _at_first_use("configs.alter_configs"), Operation.ALTER, Resource.TOPIC
+    ),
     KafkaApi(
         35,
         "DescribeLogDirs",
         0,
         4,
-        _at_first_use("describe_log_dirs"),
+        _at_first_use("topics.describe_log_dirs"),
         Operation.DESCRIBE,
         Resource.CLUSTER,
     ),
@@ -115,21 +162,31 @@ _ROWS: Final = (
         "SaslAuthenticate",
         0,
         2,
-        _at_first_use("sasl", "sasl_authenticate"),
+        _at_first_use("users.sasl", "sasl_authenticate"),
         Operation.CONNECT,
         Resource.CLUSTER,
     ),
     KafkaApi(
-        37, "CreatePartitions", 0, 3, _at_first_use("create_partitions"), Operation.ALTER, Resource.TOPIC
+        37,
+        "CreatePartitions",
+        0,
+        3,
+        _at_first_use("topics.create_partitions"),
+        Operation.ALTER,
+        Resource.TOPIC,
     ),
-    KafkaApi(42, "DeleteGroups", 0, 2, _at_first_use("delete_groups"), Operation.DELETE, Resource.GROUP),
-    KafkaApi(43, "ElectLeaders", 0, 2, _at_first_use("elect_leaders"), Operation.ALTER, Resource.CLUSTER),
+    KafkaApi(
+        42, "DeleteGroups", 0, 2, _at_first_use("groups.delete_groups"), Operation.DELETE, Resource.GROUP
+    ),
+    KafkaApi(
+        43, "ElectLeaders", 0, 2, _at_first_use("topics.elect_leaders"), Operation.ALTER, Resource.CLUSTER
+    ),
     KafkaApi(
         44,
         "IncrementalAlterConfigs",
         0,
         1,
-        _at_first_use("incremental_alter_configs"),
+        _at_first_use("configs.incremental_alter_configs"),
         Operation.ALTER,
         Resource.TOPIC,
     ),
@@ -138,7 +195,7 @@ _ROWS: Final = (
         "AlterPartitionReassignments",
         0,
         1,
-        _at_first_use("alter_partition_reassignments"),
+        _at_first_use("topics.alter_partition_reassignments"),
         Operation.ALTER,
         Resource.CLUSTER,
     ),
@@ -147,17 +204,19 @@ _ROWS: Final = (
         "ListPartitionReassignments",
         0,
         0,
-        _at_first_use("list_partition_reassignments"),
+        _at_first_use("topics.list_partition_reassignments"),
         Operation.DESCRIBE,
         Resource.CLUSTER,
     ),
-    KafkaApi(47, "OffsetDelete", 0, 0, _at_first_use("offset_delete"), Operation.DELETE, Resource.GROUP),
+    KafkaApi(
+        47, "OffsetDelete", 0, 0, _at_first_use("groups.offset_delete"), Operation.DELETE, Resource.GROUP
+    ),
     KafkaApi(
         48,
         "DescribeClientQuotas",
         0,
         1,
-        _at_first_use("describe_client_quotas"),
+        _at_first_use("users.describe_client_quotas"),
         Operation.DESCRIBE,
         Resource.CLUSTER,
     ),
@@ -166,7 +225,7 @@ _ROWS: Final = (
         "DescribeUserScramCredentials",
         0,
         0,
-        _at_first_use("describe_user_scram_credentials"),
+        _at_first_use("users.describe_user_scram_credentials"),
         Operation.DESCRIBE,
         Resource.CLUSTER,
     ),
@@ -175,7 +234,7 @@ _ROWS: Final = (
         "DescribeCluster",
         0,
         2,
-        _at_first_use("describe_cluster"),
+        _at_first_use("metadata.describe_cluster"),
         Operation.DESCRIBE,
         Resource.CLUSTER,
     ),
@@ -184,7 +243,7 @@ _ROWS: Final = (
         "DescribeProducers",
         0,
         0,
-        _at_first_use("describe_producers"),
+        _at_first_use("topics.describe_producers"),
         Operation.READ,
         Resource.TOPIC,
     ),
@@ -193,7 +252,7 @@ _ROWS: Final = (
         "ConsumerGroupHeartbeat",
         0,
         1,
-        _at_first_use("consumer_group_heartbeat"),
+        _at_first_use("groups.consumer_group_heartbeat"),
         Operation.READ,
         Resource.GROUP,
     ),
@@ -202,7 +261,7 @@ _ROWS: Final = (
         "ConsumerGroupDescribe",
         0,
         1,
-        _at_first_use("consumer_group_describe"),
+        _at_first_use("groups.consumer_group_describe"),
         Operation.DESCRIBE,
         Resource.GROUP,
     ),
@@ -211,7 +270,7 @@ _ROWS: Final = (
         "DescribeTopicPartitions",
         0,
         0,
-        _at_first_use("describe_topic_partitions"),
+        _at_first_use("metadata.describe_topic_partitions"),
         Operation.DESCRIBE,
         Resource.TOPIC,
     ),
