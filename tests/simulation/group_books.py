@@ -9,11 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tank_node.coordinators import group_records
+from tank_node.coordinators.consumer_records import ConsumerRecord
 from tank_node.coordinators.group_records import GroupRecord, OffsetRecord
 from tank_node.coordinators.group_requests import CommittedOffset, TopicPartition
+from tank_node.coordinators.topics import Place
 from tank_protos.generated.kafka import GroupMetadataValue, JoinGroupResponse
 from tests.simulation.committed import Committed, Key
 from tests.simulation.message_books import MessageBooks
+from tests.simulation.shared_out import SharedOut
 from tests.simulation.stored_batches import Batch, messages
 from tests.simulation.world import MS, World, must
 
@@ -92,6 +95,8 @@ class GroupBook:
         self.world = world
         self.group_id = group_id
         self.stored = Stored()
+        self.sharing = SharedOut(group_id)
+        """What there is of a group whose coordinator shares the partitions out."""
         self.longest_wait_ms = 0
         """The longest time that the group waits for a member to join again."""
         self._names = 0
@@ -127,6 +132,7 @@ class GroupBook:
 
     def _begin_again(self) -> None:
         self.stored, self._told, self._lived, self._through = Stored(), Told(), {}, 0
+        self.sharing = SharedOut(self.group_id, read_by=self.sharing.read_by)
 
     def _counts(self, before: Before, epoch: int) -> bool:
         """Whether an answer says something about what is stored now. What a coordinator has read while bytes
@@ -179,6 +185,19 @@ class GroupBook:
         if image.current_state_timestamp >= 0:
             given = {stored.person(each.member_id): bytes(each.assignment) for each in image.members}
             stored.assigned.setdefault(number, given)
+
+    def store_share(self, record: ConsumerRecord) -> None:
+        """The mark has passed a record of a group whose coordinator shares the partitions out."""
+        self._follow()
+        self.sharing.store(record, is_judged=not self._partition.changed)
+        if self.sharing.image.is_gone:
+            self._deletions += 1
+            self._begin_again()
+
+    def batch_stored(self) -> None:
+        """All records of a batch are stored."""
+        if not self._partition.changed:
+            self.sharing.check_holders()
 
     def store_offset(self, place: TopicPartition, offset: CommittedOffset | None) -> None:
         """The mark has passed a record of an offset; None: it is deleted."""
@@ -262,6 +281,19 @@ class GroupBook:
             self._through = max(self._through, epoch)
             self._lived[member_id] = before.at
 
+    def shared(
+        self,
+        before: Before,
+        epoch: int,
+        member_id: str,
+        member_epoch: int,
+        given: dict[Place, TopicPartition] | None,
+    ) -> None:
+        """A member hears from the coordinator that shares the partitions out, see `SharedOut.told`."""
+        if self._counts(before, epoch):
+            self._through = max(self._through, epoch)
+            self.sharing.told(epoch, member_id, member_epoch, given)
+
     def left(self, member_id: str) -> None:
         """A member says that it leaves."""
         self._lived.pop(member_id, None)
@@ -285,6 +317,7 @@ class GroupBook:
         known = max(before.told.generations.values(), default=0)
         must(generation >= known, "a commit of generation %s of group %s is taken, after %s was told",
              generation, self.group_id, known)  # fmt: skip
+        self.sharing.kept(epoch, member_id, generation)
         self.lived(before, epoch, member_id, generation)
         for place, text in texts.items():
             at = self.stored.index_of(place, text)
@@ -337,9 +370,15 @@ class GroupBooks:
 
     def committed(self, key: Key, batch: Batch) -> None:
         """A batch of the internal topic is committed."""
+        sharing: dict[str, GroupBook] = {}
         for message in messages(batch.content, batch.data):
             read = group_records.read(message.key, message.value or None)
             if isinstance(read, OffsetRecord):
                 self.of(key, read.group_id).store_offset((read.topic, read.partition), read.offset)
             elif isinstance(read, GroupRecord):
                 self.of(key, read.group_id).store_image(read.value)
+            elif isinstance(read, ConsumerRecord):
+                book = sharing[read.group_id] = self.of(key, read.group_id)
+                book.store_share(read)
+        for book in sharing.values():
+            book.batch_stored()

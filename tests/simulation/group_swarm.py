@@ -4,7 +4,7 @@ All is drawn by a chance of their own. So a story without groups is what it was 
 other parts of one with groups are drawn as without them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
 
 from tank_node.coordinators.group_hash import partition_of
@@ -14,17 +14,22 @@ from tank_protos.wire.names import GROUPS_TOPIC
 from tests.simulation.clients import Target
 from tests.simulation.group_ages import GROUP_AGES, STATIC
 from tests.simulation.group_assignors import COOPERATIVE, EAGER
-from tests.simulation.group_books import GroupBooks
+from tests.simulation.group_books import GroupBook, GroupBooks
 from tests.simulation.group_members import GroupMember
 from tests.simulation.group_questions import Traits
 from tests.simulation.ingredients import Wanted
 from tests.simulation.message_books import MessageBooks
+from tests.simulation.sharing_members import SharingMember
 from tests.simulation.world import MS, World
 
 FACTOR = 3
+SHARING = 0.4
+"""How many of the groups are such whose coordinator shares the partitions out."""
 LEAST_SESSION_MS = 500
 SESSIONS_MS = (1000, 2000, 4000)
 REBALANCES_MS = (1000, 3000)
+HEARTBEAT_MS = 100
+"""After how long a member of a group whose coordinator shares the partitions out is to say that it lives."""
 PAUSES_US = (100 * MS, 200 * MS)
 SETTLES_US = 60 * 1000 * MS
 """After the last fault: in so long each partition has one reader. Members that are gone without a word are
@@ -36,17 +41,22 @@ class GroupSwarm:
 
     def __init__(self, seed: int) -> None:
         chance = self._chance = Random(f"groups of {seed}")
+        sharing = Random(f"sharing groups of {seed}")
         self.settings = GroupSettings(
             min_session_ms=LEAST_SESSION_MS,
             initial_delay_ms=chance.choice((0, 300, 1000)),
             offsets_retention_ms=chance.choice((3000, 7 * 86_400_000)),
             topic_partitions=chance.choice((1, 1, 2)),
+            consumer_session_ms=sharing.choice(SESSIONS_MS),
+            consumer_heartbeat_ms=HEARTBEAT_MS,
         )
         self.sweep_ms = chance.choice((1000, 600_000))
         """Between two looks at all offsets."""
         self.members: dict[str, list[GroupMember]] = {}
         """By group."""
         self._names = [f"group-{n}" for n in range(chance.choice((1, 1, 2)))]
+        self._sharing = {name for name in self._names if sharing.random() < SHARING}
+        """The groups whose coordinator shares the partitions out."""
 
     def topic(self) -> Wanted:
         """The internal topic, of segments so small that it is compacted: brokers would make it with large
@@ -66,20 +76,27 @@ class GroupSwarm:
     ) -> Iterator[GroupMember]:
         """The members of the groups that a partition of the internal topic holds. topics: what they read."""
         places = tuple((each.name, number) for each in topics for number in range(each.partitions))
+
+        def names() -> dict[int, str]:
+            return {each.topic_id: each.name for each in topics}
+
         for name in self._names:
             if partition_of(name, self.settings.topic_partitions) == target.partition:
-                self.members[name] = list(self._members(world, books, groups, target, (name, places)))
+                book = groups.of(target.key, name)
+
+                def one(pause_us: int, traits: Traits, book: GroupBook = book) -> GroupMember:
+                    if traits.group_id in self._sharing:
+                        return SharingMember(world, books, target, pause_us, traits, book, names)
+                    return GroupMember(world, books, target, pause_us, traits, book)
+
+                self.members[name] = list(self._members(one, name, places))
                 yield from self.members[name]
 
     def _members(
-        self,
-        world: World,
-        books: MessageBooks,
-        groups: GroupBooks,
-        target: Target,
-        group: tuple[str, tuple[TopicPartition, ...]],
+        self, one: Callable[[int, Traits], GroupMember], name: str, places: tuple[TopicPartition, ...]
     ) -> Iterator[GroupMember]:
-        chance, (name, places) = self._chance, group
+        """one: makes a member of its pause and traits."""
+        chance = self._chance
         pause_us = chance.choice(PAUSES_US)
         unrest = chance.choice((0.0, 0.01, 0.03))
         protocols = chance.choice((EAGER, EAGER[::-1], COOPERATIVE))
@@ -94,12 +111,9 @@ class GroupSwarm:
                 chance.choice(SESSIONS_MS),
                 chance.choice(REBALANCES_MS),
             )
-            twins = [
-                GroupMember(world, books, target, pause_us, traits, groups.of(target.key, name))
-                for _ in range(2 if is_static else 1)
-            ]
-            for one in twins:
-                one.unrest = unrest
+            twins = [one(pause_us, traits) for _ in range(2 if is_static else 1)]
+            for each in twins:
+                each.unrest = unrest
             if is_static:
                 first, second = twins
                 first.twin, second.twin = second, first

@@ -27,6 +27,7 @@ from tests.simulation import (
     mutants_of_kafka,
     mutants_of_positions,
     mutants_of_replication,
+    mutants_of_sharing,
     mutants_of_volumes,
     told_stories,
 )
@@ -43,6 +44,7 @@ MUTANTS = (
     *mutants_of_kafka.MUTANTS,
     *mutants_of_groups.MUTANTS,
     *mutants_of_positions.MUTANTS,
+    *mutants_of_sharing.MUTANTS,
 )
 STORIES = 60
 """So many random stories each mutant gets, unless another number is said."""

@@ -88,14 +88,17 @@ class ToldStory(ClusterStory):
 
     def create_groups(self) -> Wanted:
         """The internal topic, of one partition, with everybody in sync."""
-        wanted = Wanted(GROUPS_TOPIC, 1, 3, SETTINGS | {"flush": "disk"})
+        return self.add(Wanted(GROUPS_TOPIC, 1, 3, SETTINGS | {"flush": "disk"}))
+
+    def add(self, wanted: Wanted) -> Wanted:
+        """Another topic of three replicas, with everybody in sync."""
         self._wanted.append(wanted)
         while not wanted.topic_id:
             self._create(wanted)
             self.go_on(SECOND)
         self.go_on(SECOND)
-        in_sync = self.state.topics[wanted.topic_id].partitions[0].in_sync
-        must(len(in_sync) == 3, "not all are in sync")
+        for placed in self.state.topics[wanted.topic_id].partitions:
+            must(len(placed.in_sync) == 3, "not all are in sync")
         return wanted
 
     def delete(self) -> None:

@@ -35,12 +35,12 @@ class Scene:
     def __init__(self, story: ToldStory) -> None:
         self.story = story
         self._topic_id = story.create_groups().topic_id
-        self._target = Target(GROUPS_TOPIC, self._topic_id, 0)
+        self.target = Target(GROUPS_TOPIC, self._topic_id, 0)
 
     @property
     def book(self) -> GroupBook:
         """What is known of the group."""
-        return self.story.group_books.of(self._target.key, GROUP)
+        return self.story.group_books.of(self.target.key, GROUP)
 
     @property
     def placed(self) -> PartitionState:
@@ -56,7 +56,7 @@ class Scene:
 
     def at(self, machine: BrokerMachine) -> Partition:
         """The partition of the group, as a broker that runs has it."""
-        found = machine.replica(self._target.key)
+        found = machine.replica(self.target.key)
         assert found is not None
         return found
 
@@ -73,10 +73,15 @@ class Scene:
             session_ms=SESSION_MS,
             rebalance_ms=REBALANCE_MS,
         )
-        made = GroupMember(story.world, story.books, self._target, PAUSE_US, traits, self.book)
-        made.does, made.holds_sync, made.peace_since = does, holds_sync, 0
-        story.send_in(made, self.cast[0])
+        made = GroupMember(story.world, story.books, self.target, PAUSE_US, traits, self.book)
+        made.holds_sync = holds_sync
+        self.send_in(made, does)
         return made
+
+    def send_in(self, member: GroupMember, does: Step) -> None:
+        """A member begins its life."""
+        member.does, member.peace_since = does, 0
+        self.story.send_in(member, self.cast[0])
 
     def until_settled(self, *members: GroupMember) -> None:
         """They are the members of one generation, and one of them reads the partition."""
@@ -130,7 +135,8 @@ def _telling(limits: Limits = LIMITS, groups: GroupSettings = GROUPS) -> Iterato
         yield Scene(story)
 
 
-def _names(machines: Sequence[BrokerMachine]) -> list[str]:
+def names_of(machines: Sequence[BrokerMachine]) -> list[str]:
+    """The names by which stories cut them off."""
     return [machine.name for machine in machines]
 
 
@@ -159,7 +165,7 @@ def a_coordinator_dies_before_a_generation_is_stored() -> None:
     member is there first."""
     with _telling() as scene:
         a, *others = scene.cast
-        scene.story.part(a, *_names(others), one_way=True)
+        scene.story.part(a, *names_of(others), one_way=True)
         first = scene.member()
         scene.until_unstored(a)
         scene.story.go_on(200 * MS)
@@ -183,7 +189,7 @@ def assignments_are_lost_with_their_coordinator() -> None:
         member = scene.member(holds_sync=True)
         scene.story.until(lambda: member.place.owes_sync, "a generation")
         scene.story.go_on(500 * MS)
-        scene.story.part(a, *_names(others), one_way=True)
+        scene.story.part(a, *names_of(others), one_way=True)
         member.holds_sync = False
         scene.until_unstored(a)
         scene.story.go_on(200 * MS)
@@ -220,7 +226,7 @@ def a_commit_is_lost_with_its_coordinator() -> None:
         member = scene.member(Step.COMMIT)
         scene.until_settled(member)
         scene.until_served(Step.COMMIT, 3)
-        scene.story.part(a, *_names(others), one_way=True)
+        scene.story.part(a, *names_of(others), one_way=True)
         scene.until_unstored(a)
         scene.story.go_on(200 * MS)
         before = scene.served(Step.COMMIT)

@@ -16,6 +16,7 @@ from tests.simulation import (
     told_positions,
     told_replication,
     told_restores,
+    told_sharing,
     told_volumes,
 )
 from tests.simulation.world import Violation, one_line
@@ -34,6 +35,7 @@ _ROOMS = (
     told_volumes,
     told_kafka,
     told_groups,
+    told_sharing,
 )
 STORIES: dict[str, Callable[[], None]] = {story.__name__: story for room in _ROOMS for story in room.STORIES}
 
