@@ -2,13 +2,16 @@
 gives up what another one is to have before that one gets it."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from tank_node.coordinators.group_requests import TopicPartition
 from tank_node.coordinators.topics import Place
 from tank_node.kafka.errors import KafkaError
 from tank_protos.generated.kafka import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from tank_protos.generated.kafka.consumer_group_heartbeat_request import TopicPartitions
+from tank_protos.generated.kafka.consumer_group_heartbeat_response import Assignment
 from tests.simulation.clients import Target
+from tests.simulation.group_ages import NEWEST_MEMBER
 from tests.simulation.group_books import GroupBook
 from tests.simulation.group_members import GroupMember, Step
 from tests.simulation.group_questions import Traits
@@ -17,6 +20,8 @@ from tests.simulation.message_books import MessageBooks
 from tests.simulation.world import World
 
 _VERSION = 1
+_NUMBER_AT = 8
+"""Where the number of a topic stands in its id."""
 _JOINS, _LEAVES, _LEAVES_FOR_A_WHILE = 0, -1, -2
 _OUT = frozenset({KafkaError.FENCED_MEMBER_EPOCH, KafkaError.UNKNOWN_MEMBER_ID})
 
@@ -43,7 +48,7 @@ class SharingMember(GroupMember):
         book: GroupBook,
         names: TopicNames,
     ) -> None:
-        super().__init__(world, books, target, pause_us, traits, book)
+        super().__init__(world, books, target, pause_us, replace(traits, age=NEWEST_MEMBER), book)
         self._names = names
         self._ids: dict[str, bytes] = {}
         """The ids of topics, as the coordinator has told them, by name."""
@@ -111,17 +116,25 @@ class SharingMember(GroupMember):
             return
         given = None
         if answer.assignment is not None:
-            names = self._names()
-            given = {
-                (bytes(each.topic_id), number): (names[int.from_bytes(each.topic_id[8:], "big")], number)
-                for each in answer.assignment.topic_partitions
-                for number in each.partitions
-            }
+            given = self._places_in(answer.assignment)
+            if given is None:
+                return  # as if the answer were lost: the topic is so new that its creator has not heard of it
         self.book.shared(self._before, epoch, place.member_id, answer.member_epoch, given)
         self._served()
         place.generation, place.wants_join = answer.member_epoch, False
         if given is not None:
             self._take_partitions(given)
+
+    def _places_in(self, assignment: Assignment) -> dict[Place, TopicPartition] | None:
+        """What it is to have, by the coordinator's names; None: there is a topic that it doesn't know."""
+        names = self._names()
+        found: dict[Place, TopicPartition] = {}
+        for each in assignment.topic_partitions:
+            name = names.get(int.from_bytes(each.topic_id[_NUMBER_AT:], "big"))
+            if name is None:
+                return None
+            found |= {(bytes(each.topic_id), number): (name, number) for number in each.partitions}
+        return found
 
     def _take_partitions(self, given: Mapping[Place, TopicPartition]) -> None:
         place = self.place

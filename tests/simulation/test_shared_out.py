@@ -93,7 +93,7 @@ def test_a_reader_who_was_not_asked_to_stop_is_seen() -> None:
     books.store(("a", has(1, 0, 1)))
     books.told("a", 1, 0, 1)
     books.store(("a", has(2, 0)), ("b", has(2, 1)), epoch=2)
-    with pytest.raises(Violation, match="b of group g is given .* which a reads"):
+    with pytest.raises(Violation, match=r"b of group g is given .* which a reads"):
         books.told("b", 2, 1)
 
 
