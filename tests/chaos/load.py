@@ -21,6 +21,7 @@ from pathlib import Path
 from tank_client import Client, ClientSettings, ConsumerSettings, ProducerSettings, TankError
 from tank_client.model import parse_servers
 from tank_client.producer import BundleDelivery, Producer
+from tests.chaos import our_groups
 from tests.chaos.client_thread import ClientThread
 from tests.chaos.raw_clients import OLD_CLIENT, SERVERS_VERSION
 from tests.chaos.raw_readers import RawReader
@@ -44,6 +45,8 @@ TOPICS = {"disk": 4, "memory": 4, "raw": 3}
 KAFKA = {"kafka": 2}
 """Partitions of the topic of Kafka's format, where stock clients of its protocol are installed."""
 IDEMPOTENT = ("disk", "memory")
+SHARED = "disk"
+"""Members of a group of our client share its partitions."""
 CROSSED: list[Place] = [("disk", 0), ("disk", 1)]
 """Partitions of bundles that stock clients use, too, when clients of each protocol use both formats."""
 OLD_RATE = 5.0
@@ -80,6 +83,8 @@ class Load:
     """Values that consumers were given."""
     kept: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(TOPICS, 0)))
     """Positions that groups were told to be kept."""
+    shared: dict[str, int] = field(default_factory=dict)
+    """How far the groups of our client's members are, by name: the sum of their positions."""
     broken: list[str] = field(default_factory=list)
     """Errors of clients. A fault is over long before a producer or a consumer of ours gives up, so that none
     may be met."""
@@ -345,6 +350,9 @@ async def run(load: Load, old: bool) -> None:
     writers = [asyncio.create_task(write(load, topic, n)) for topic in load.idempotent for n in range(2)]
     writers += [asyncio.create_task(keep(load, topic)) for topic in TOPICS]
     readers = [asyncio.create_task(read(load, f"{topic}-reader", topic)) for topic in load.topics]
+    group = our_groups.OurGroup(SHARED, places([SHARED]), SETTINGS)
+    readers.append(asyncio.create_task(our_groups.watch(load, group)))
+    readers += [asyncio.create_task(our_groups.share(load, group, n)) for n in range(our_groups.MEMBERS)]
     told = asyncio.create_task(_tell(load, threads))
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
     load.stopping.set()
@@ -376,6 +384,7 @@ def _say(load: Load, threads: ClientThreads) -> None:
     seen = {f"reader of {topic}/{partition}": n for (topic, partition), n in load.seen.items()}
     seen |= {reader.name: reader.count for reader in threads.readers}
     seen |= {f"positions of {topic}": n for topic, n in load.kept.items()}
+    seen |= load.shared
     ended = [f"{client.name}: {client.failure!r}" for client in threads.all if client.failure is not None]
     print(json.dumps({"stored": stored, "seen": seen, "broken": load.broken + ended}), flush=True)
 

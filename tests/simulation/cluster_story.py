@@ -293,7 +293,10 @@ class ClusterStory:
         topic = state.topics.get(key[0])
         kept = topic is not None and topic.settings.get("flush") == "disk" and not topic.was_replicated
         lost = Ingredient.UNCLEAN in self.among or self.books.of(key).was_spoiled
-        self.books.lossy(key, epoch, may_lose=lost or not kept or self._is_lost_twice(state, key))
+        may_lose = lost or not kept or self._is_lost_twice(state, key)
+        self.books.lossy(key, epoch, may_lose=may_lose)
+        if may_lose and topic is not None and topic.name == GROUPS_TOPIC:
+            self.books.are_positions_lost = True
 
     def _is_lost_twice(self, state: ClusterState, key: Key) -> bool:
         """Whether the leader's disk was emptied, and before anybody knew the others, who had everything, left

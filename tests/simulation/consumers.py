@@ -213,7 +213,7 @@ class Keeper(Client):
             partition = self.target.partition
             found = max((p.sequence_number for p in told.positions if p.partition == partition), default=0)
             must(
-                found >= self._kept_since,
+                found >= self._kept_since or self.books.are_positions_lost,
                 "%s is told the position %s, after %s was kept",
                 self.name,
                 found,

@@ -58,6 +58,9 @@ class MessageBooks:
         """What of a partition is open at a broker whose process runs."""
         self.on_group_batch: Callable[[Key, Batch], None] = lambda key, batch: None
         """Told of each batch of consumer groups that is committed, or that a lossy election has left."""
+        self.are_positions_lost = False
+        """Whether an election may have lost positions of groups, some of which may be acknowledged still, by
+        a coordinator that hasn't heard of it. From then on nothing is promised of positions."""
         self._members: dict[Key, tuple[int, ...]] = {}
         """The in-sync set, as the controllers' log has it."""
 
