@@ -6,9 +6,10 @@ were sent, byte for byte, in their order, at the offsets that the producer was t
 installed, lists the topics and their offsets. Members of groups share a topic, of each library and of all
 together. The probes beside the repository walk through all that a client can do, programs make the calls of
 a user interface and of groups' administrators, and Spark's own Kafka source and sink stand beside ours.
-Members of groups go on when their coordinator is killed, and Kafka Connect copies a file over the death of
-each broker. Where Kafka itself can be installed, it answers the same raw requests as a broker of ours. What
-needs transactions is listed as not yet there. Exit code 1 when another step failed.
+Members of groups go on when their coordinator is killed, Kafka Connect copies a file over the death of each
+broker, and a schema registry keeps its schemas. Where Kafka itself can be installed, it answers the same raw
+requests as a broker of ours. What needs transactions is listed as not yet there. Exit code 1 when another
+step failed.
 """
 
 import argparse
@@ -19,7 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from tests.kafka_clients import connect, spark
+from tests.kafka_clients import connect, registry, spark
 from tests.kafka_clients.beside import kafka_server
 from tests.kafka_clients.brokers import one_broker, three_brokers
 from tests.kafka_clients.libraries import LIBRARIES, ROOT, NotInstalledError, StockLibrary
@@ -29,6 +30,7 @@ from tests.kafka_clients.steps import (
     CONNECT,
     EXTRAS,
     PARTS,
+    REGISTRY,
     SPARK,
     Outcome,
     Run,
@@ -55,8 +57,18 @@ def installed(folder: Path, names: list[str]) -> list[StockLibrary]:
     return found
 
 
-_INSTALL: Final = {SPARK: spark.install, CONNECT: connect.install, BESIDE: kafka_server.install}
-_VERSION: Final = {SPARK: spark.VERSION, CONNECT: connect.VERSION, BESIDE: kafka_server.VERSION}
+_INSTALL: Final = {
+    SPARK: spark.install,
+    CONNECT: connect.install,
+    REGISTRY: registry.install,
+    BESIDE: kafka_server.install,
+}
+_VERSION: Final = {
+    SPARK: spark.VERSION,
+    CONNECT: connect.VERSION,
+    REGISTRY: registry.VERSION,
+    BESIDE: kafka_server.VERSION,
+}
 
 
 def _installed_extras(folder: Path, names: list[str]) -> frozenset[str]:

@@ -1,23 +1,17 @@
 """Kafka Connect: two workers in distributed mode, a file's lines into a topic, and from there into another
 file; over the death of brokers and of a worker."""
 
-import json
-import subprocess
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from tank_client.sync import Client
+from tests.kafka_clients.java_server import JavaServer, await_replicas, until
 from tests.kafka_clients.libraries import Jar, install_jars
 from tests.support.patience import patient
 from tests.support.processes.cluster import LocalCluster
-from tests.support.processes.ports import free_port
 
 VERSION: Final = "4.1.2"
 JARS: Final[tuple[Jar, ...]] = (
@@ -41,20 +35,18 @@ def install(folder: Path) -> None:
     install_jars(folder / "connect", JARS, alone=False)
 
 
-class Worker:
+class Worker(JavaServer):
     """A worker process."""
 
     def __init__(self, folder: Path, work: Path, number: int, servers: str) -> None:
         """Args: folder: where the libraries are installed. work: for its settings and its output."""
-        self.port = free_port()
+        super().__init__(work / f"worker-{number}.output")
         self._properties = work / f"worker-{number}.properties"
-        self._output = work / f"worker-{number}.output"
         self._properties.write_text("".join(f"{name}={value}\n" for name, value in self._settings(servers)))
         jars = f"{folder / 'connect/libs'}/*"
         quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
         main = "org.apache.kafka.connect.cli.ConnectDistributed"
         self._command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", quiet, "-cp", jars, main]
-        self._process: subprocess.Popen[bytes] | None = None
 
     def _settings(self, servers: str) -> Iterator[tuple[str, object]]:
         yield from {
@@ -75,43 +67,8 @@ class Worker:
             yield f"{kind}.storage.replication.factor", 3
 
     def __enter__(self) -> Self:
-        with self._output.open("ab") as output:
-            self._process = subprocess.Popen(
-                [*self._command, str(self._properties)],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-            )
+        self.start([*self._command, str(self._properties)])
         return self
-
-    def kill(self) -> None:
-        """kill -9."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.kill()
-
-    def asks(self, path: str, body: object = None) -> Any:
-        """Its answer to GET, or, with a body, to PUT. Raises OSError."""
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(
-            f"http://127.0.0.1:{self.port}/{path}",
-            data,
-            {"Content-Type": "application/json"},
-            method="GET" if data is None else "PUT",
-        )
-        with urllib.request.urlopen(request, timeout=patient(60)) as answer:
-            return json.load(answer)
-
-    def check(self) -> None:
-        """Raises RuntimeError when it has ended."""
-        if self._process is not None and self._process.poll() is not None:
-            raise RuntimeError(f"a worker has ended: {self._output.read_text()[-400:]}")
 
 
 @dataclass(slots=True)
@@ -139,7 +96,7 @@ class ConnectTests:
                 client.admin.create_topic(TOPIC, 1, settings={"log.format": "kafka"})
                 made = [Worker(self.folder, self.work, number, self.servers) for number in range(2)]
                 workers.extend(map(stack.enter_context, made))
-                _until(workers, lambda: all(each.asks("connectors") == [] for each in workers), START_S)
+                until(workers, lambda: all(each.asks("connectors") == [] for each in workers), START_S)
                 return ""
 
             def copies() -> str:
@@ -150,7 +107,7 @@ class ConnectTests:
                 writes = {"connector.class": "FileStreamSink", "file": str(sink), "topics": TOPIC}
                 for name, config in (("source", reads), ("sink", writes)):
                     put = f"connectors/{name}/config"
-                    _until(workers, lambda: bool(workers[0].asks(put, config | common)), WAIT_S)  # noqa: B023
+                    until(workers, lambda: bool(workers[0].asks(put, config | common)), WAIT_S)  # noqa: B023
                 return self._arrives(workers, sink, lines)
 
             def shares() -> str:
@@ -158,7 +115,7 @@ class ConnectTests:
                     placed = {_place(workers[0], name) for name in ("source", "sink")}
                     return None not in placed and len(placed) == 2
 
-                _until(workers, are_two, WAIT_S)
+                until(workers, are_two, WAIT_S)
                 return ""
 
             def over_brokers() -> str:
@@ -171,7 +128,7 @@ class ConnectTests:
                     self.cluster.up()
                     if problem:
                         return f"broker {broker.number} was killed: {problem}"
-                    self._await_replicas()
+                    await_replicas(self.cluster, WAIT_S)
                 return ""
 
             def over_a_worker() -> str:
@@ -194,20 +151,13 @@ class ConnectTests:
 
         wanted = [_line(number) for number in range(lines)]
         with suppress(TimeoutError):
-            _until(workers, lambda: len(found()) >= lines, WAIT_S)
+            until(workers, lambda: len(found()) >= lines, WAIT_S)
         if (came := found()) != wanted:
             missing = [each for each in wanted if each not in set(came)]
             return f"{len(came)} lines of {lines} came, without {missing[:3]}" + (
                 "" if missing else ", in another order"
             )
         return ""
-
-    def _await_replicas(self) -> None:
-        def is_whole() -> bool:
-            found = self.cluster.look("partitions")["partitions"]
-            return all(len(each["in_sync"]) == len(each["replicas"]) for each in found)
-
-        _until([], is_whole, WAIT_S)
 
 
 def _kill_the_reader(workers: list[Worker]) -> None:
@@ -233,20 +183,3 @@ def _place(worker: Worker, connector: str) -> str | None:
     """The worker that has the connector's task, as the workers call it; None: none, or it doesn't run."""
     tasks = worker.asks(f"connectors/{connector}/status")["tasks"]
     return next((str(task["worker_id"]) for task in tasks if task["state"] == "RUNNING"), None)
-
-
-def _until(workers: list[Worker], true: Callable[[], bool], wait_s: float) -> None:
-    """Waits for this. Raises RuntimeError when a worker ends; TimeoutError, which says what it last heard."""
-    deadline = time.monotonic() + wait_s
-    heard = ""
-    while True:
-        try:
-            if true():
-                return
-        except (OSError, ValueError) as error:  # a worker starts, or the group gathers its members
-            heard = str(error)
-        for worker in workers:
-            worker.check()
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"nothing came in {wait_s:.0f} s; {heard}")
-        time.sleep(0.2)

@@ -172,6 +172,20 @@ def install_jars(folder: Path, jars: tuple[Jar, ...], *, alone: bool) -> None:
         raise
 
 
+def install_archive(folder: Path, archive: Jar, kind: str) -> None:
+    """Unpacks an archive of Maven's repositories into a folder, unless it is there. kind: its packaging and
+    classifier, as `tar.gz:all`. Raises NotInstalledError."""
+    name = ":".join((*archive, kind))
+    done = folder / "installed"
+    if done.exists() and done.read_text() == name:
+        return
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    unpack = ["dependency:unpack", f"-Dartifact={name}", "-DoutputDirectory=."]
+    _run([_tool("mvn"), "-q", "-B", *unpack], folder)
+    done.write_text(name)
+
+
 def _install_java(folder: Path) -> None:
     java = folder / "java"
     install_jars(java, JAVA_JARS, alone=False)

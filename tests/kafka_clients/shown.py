@@ -23,6 +23,7 @@ from tests.kafka_clients.steps import (
     GROUPS,
     KCAT,
     KILLS,
+    REGISTRY,
     SPARK,
     Outcome,
     Step,
@@ -60,6 +61,7 @@ GROUP_TITLES: Final = {
     "`kill -9` of a coordinator under members of librdkafka, franz-go and Java": KILLS,
     "Kafka Connect, two workers: a file through a topic into another, over `kill -9` of each broker and of a "
     "worker": CONNECT,
+    "Apicurio's schema registry, two of them, over `kill -9` of each broker and of a registry": REGISTRY,
     "raw requests of groups and leader epochs, each version, beside Kafka 4.1": BESIDE,
 }
 """Programs about groups, by their rows' titles."""

@@ -9,7 +9,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Final
 
-from tests.kafka_clients import connect, coordinator_kill, groups, probes, spark
+from tests.kafka_clients import connect, coordinator_kill, groups, probes, registry, spark
 from tests.kafka_clients.beside.scripts import SCRIPTS
 from tests.kafka_clients.beside.side_by_side import both, compared
 from tests.kafka_clients.brokers import (
@@ -48,8 +48,9 @@ MATRIX, PROBES, CALLS = "matrix", "probes", "calls"
 PARTS: Final = (MATRIX, GROUPS, KCAT, PROBES, CALLS, KILLS)
 """What can be left out of the libraries' steps."""
 CONNECT: Final = "Connect"
+REGISTRY: Final = "Registry"
 BESIDE: Final = "Kafka"
-EXTRAS: Final = (SPARK, CONNECT, BESIDE)
+EXTRAS: Final = (SPARK, CONNECT, REGISTRY, BESIDE)
 """What can be left out like a library."""
 BY_THE_BROKER: Final = "group_consumer848"
 """A step of a probe that needs brokers which assign partitions."""
@@ -126,6 +127,8 @@ class Run:
             self._killed_coordinators()
         if CONNECT in extras:
             self._connect()
+        if REGISTRY in extras:
+            self._registry()
 
     def _step(self, program: str, name: str, work: Callable[[], str], codec: str = "") -> None:
         """Runs a step, which returns what is wrong (empty: nothing) or raises."""
@@ -239,6 +242,15 @@ class Run:
             tests = connect.ConnectTests(self._folder, work, servers.kafka, servers.tank, servers.cluster)
             for name, step in tests.steps():
                 self._step(CONNECT, name, step)
+
+    def _registry(self) -> None:
+        """A schema registry, where there are three brokers for its topics."""
+        servers = self._servers
+        if servers.cluster is not None:
+            work = servers.cluster.data.parent / "registry"
+            tests = registry.RegistryTests(self._folder, work, servers.kafka, servers.cluster)
+            for name, step in tests.steps():
+                self._step(REGISTRY, name, step)
 
     def _beside_kafka(self) -> None:
         """Real Kafka beside a broker of ours, answer by answer."""
@@ -378,6 +390,7 @@ def planned(libraries: list[StockLibrary], extras: frozenset[str], brokers: int)
         count += len(SCRIPTS) if BESIDE in extras else 0
     else:
         count += connect.STEPS if CONNECT in extras else 0
+        count += registry.STEPS if REGISTRY in extras else 0
         count += sum(library.name in coordinator_kill.LIBRARIES for library in libraries)
     if libraries:
         count += 2 * len(list(producers(libraries)))
