@@ -69,6 +69,25 @@ class GroupRouter:
         self.service.groups.coordinator_of(group_id, found)
         at_once = False
 
+    def ask_of_known(self, group_id: str, request: Message, sender: Session, done: Told) -> None:
+        """As `ask`, for a request that makes no group. Where this broker has not heard of any group, the
+        controllers are asked first whether there are some by now: else a client would be told that what it
+        committed by way of another broker is not there."""
+        if not self.has_no_groups:
+            self.ask(group_id, request, sender, done)
+            return
+
+        def looked(is_new: bool) -> None:
+            self._broker.begin_tick()
+            if not is_new:
+                done(GroupError.NOT_AVAILABLE)
+            elif self.has_no_groups:
+                done(GroupError.UNKNOWN_GROUP)
+            else:
+                self.ask(group_id, request, sender, done)
+
+        self._broker.link.requests.await_view(looked)
+
     @property
     def _own_id(self) -> int:
         return self._broker.link.view.broker_id

@@ -133,11 +133,8 @@ def fetch_positions(session: "TankSession", payload: memoryview) -> None:
         answer.request_id, answer.error = request.request_id, _known(answer.error)
         finish(answer)
 
-    router = router_of(session.broker)
-    if router.has_no_groups:
-        told(GroupError.UNKNOWN_GROUP)
-    else:
-        router.ask(request.group, FetchPositionsRequest(0, 0, request.group, request.topics), session, told)
+    asked = FetchPositionsRequest(0, 0, request.group, request.topics)
+    router_of(session.broker).ask_of_known(request.group, asked, session, told)
 
 
 def _fetch_at_controllers(session: "TankSession", request: FetchPositionsRequest, finish: Finish) -> None:
@@ -163,13 +160,11 @@ def delete_positions(session: "TankSession", payload: memoryview) -> None:
         answer.request_id = request.request_id
         finish(answer)
 
-    router = router_of(session.broker)
     if not _are_coordinated(session):
         finish(DeletePositionsResponse(request.request_id, ErrorCode.LEVEL_TOO_LOW, _LEVEL_TOO_LOW))
-    elif router.has_no_groups:
-        told(GroupError.UNKNOWN_GROUP)
-    else:
-        router.ask(request.group, DeletePositionsRequest(0, 0, request.group, request.topics), session, told)
+        return
+    asked = DeletePositionsRequest(0, 0, request.group, request.topics)
+    router_of(session.broker).ask_of_known(request.group, asked, session, told)
 
 
 # --- groups --------------------------------------------------------------------------------------
@@ -286,7 +281,7 @@ def _ask_each(
         if len(found) == len(wanted):
             done(found)
 
-    is_coordinated, has_none = _are_coordinated(session), router.has_no_groups
+    is_coordinated = _are_coordinated(session)
     for name in wanted[_MOST_NAMES:]:
         found[name] = refused(name, ErrorCode.TOO_LARGE, _TOO_MANY)
     if not wanted:
@@ -296,10 +291,8 @@ def _ask_each(
             found[name] = refused(name, ErrorCode.LEVEL_TOO_LOW, _LEVEL_TOO_LOW)
             if len(found) == len(wanted):
                 done(found)
-        elif has_none:
-            told(name, GroupError.UNKNOWN_GROUP)
         else:
-            router.ask(name, request_about(name), session, partial(told, name))
+            router.ask_of_known(name, request_about(name), session, partial(told, name))
 
 
 _LEVEL_TOO_LOW: Final = (

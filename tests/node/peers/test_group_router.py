@@ -1,13 +1,13 @@
 """Requests about groups, which any broker takes, and brings to the one that coordinates the groups."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 import pytest
 
-from tank_node.cluster.view import NO_LEADER
+from tank_node.cluster.view import NO_LEADER, PartitionView, TopicView
 from tank_node.coordinators.group_error import GroupError
 from tank_node.coordinators.group_requests import CommitRequest, CommittedOffset, MemberName, TopicPartition
 from tank_node.peers.group_router import router_of
@@ -32,6 +32,7 @@ from tank_protos.generated.tank import (
     PositionsOfTopic,
     PositionToCommit,
 )
+from tank_protos.topic_settings import from_pairs
 from tank_protos.wire.errors import WireError
 from tank_protos.wire.message import Message
 from tank_protos.wire.names import GROUPS_TOPIC
@@ -266,6 +267,39 @@ def test_a_broker_that_may_have_been_replaced_shows_no_positions(cell: BrokerCel
     assert answered(cell, client, FetchPositionsResponse).error == ErrorCode.TIMED_OUT
     controller.silence_ms = 0
     assert numbers(fetched(cell, client)) == {(TOPIC, 0): 5}
+
+
+def test_a_broker_that_has_not_heard_of_groups_asks_whether_there_are_some(tmp_path: Path) -> None:
+    """A client commits by way of one broker, the first of the cluster, and goes on at another one at once."""
+    cell = BrokerCell(tmp_path, 2)
+    for node in cell.nodes.values():
+        node.controller.view.feature_level = NATIVE_GROUPS
+    cell.create(TOPIC, 4, flush="replicated")
+    late = cell.nodes[2]
+    late_client = late.client()
+    router = router_of(late.broker)
+    cell.run(300)
+    assert router.has_no_groups
+    assert fetched(cell, late_client).error == ErrorCode.UNKNOWN_GROUP
+    settings = {"flush": "replicated", "log.format": "kafka", "log.cleanup.policy": "cleanup"}
+    internal = TopicView(
+        99, GROUPS_TOPIC, 2, from_pairs(settings), settings, [PartitionView(0, 1, 1, 1, (1, 2), (1, 2))]
+    )
+    cell.publish(internal, (1,))
+    asked: list[Callable[[bool], None]] = []
+    late.controller.await_view = asked.append  # type: ignore[method-assign]
+    late_client.send(FetchPositionsRequest(0, 3, "g"))
+    cell.run(300)
+    assert late_client.answers() == []
+    del cell.topics[GROUPS_TOPIC]  # the other broker has not heard of it
+    cell.publish(internal, (2,))
+    cell.run(300)
+    commit(cell, cell.nodes[1].client(), 5)
+    del late.controller.await_view
+    asked.pop()(True)
+    told = answered(cell, late_client, FetchPositionsResponse)
+    assert numbers(told) == {(TOPIC, 0): 5}
+    cell.close()
 
 
 def test_below_the_level_the_controllers_keep_positions(cell: BrokerCell) -> None:
