@@ -61,7 +61,7 @@ class ClusterStory:
         self.group_books = GroupBooks(self.books)
         self.swarm = GroupSwarm(seed)
         self.cluster.metadata_books.on_lossy = self._lossy
-        self.cluster.metadata_books.on_in_sync = self.books.in_sync
+        self.cluster.metadata_books.on_in_sync = self._in_sync
         self.books.replica = lambda broker_id, key: self.brokers[broker_id].replica(key)
         self.brokers = {
             n: BrokerMachine(self.cluster, self.network, self.addresses, self.books, n)
@@ -286,6 +286,13 @@ class ClusterStory:
             if replica is None or replica.log.synced < end or not is_whole(replica.log):
                 return False
         return True
+
+    def _in_sync(self, state: ClusterState, key: Key, members: tuple[int, ...]) -> None:
+        """The controllers' log has another in-sync set, or a new partition. Brokers may have made the
+        internal topic themselves."""
+        if state.topics[key[0]].name == GROUPS_TOPIC:
+            self.books.of(key).compacts = True
+        self.books.in_sync(key, members)
 
     def _lossy(self, state: ClusterState, key: Key, epoch: int) -> None:
         """An election that says that it may have lost something. Under flush=disk nothing that fails here can

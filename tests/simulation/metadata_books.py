@@ -44,7 +44,9 @@ class MetadataBooks:
         self.refusals: Counter[str] = Counter()
         self.on_lossy: Callable[[ClusterState, PartitionKey, int], None] = lambda state, key, epoch: None
         """Told of an election that may have lost acknowledged messages, and of its leader epoch."""
-        self.on_in_sync: Callable[[PartitionKey, tuple[int, ...]], None] = lambda key, members: None
+        self.on_in_sync: Callable[[ClusterState, PartitionKey, tuple[int, ...]], None] = (
+            lambda state, key, members: None
+        )
         """Told of every in-sync set that comes into the log."""
         self._lossy: dict[PartitionKey, int] = {}
 
@@ -100,7 +102,7 @@ class MetadataBooks:
         if partition.lossy_elections > self._lossy.get(key, 0):
             self._lossy[key] = partition.lossy_elections
             self.on_lossy(state, key, partition.lossy_epoch)
-        self.on_in_sync(key, tuple(partition.in_sync))
+        self.on_in_sync(state, key, tuple(partition.in_sync))
         where = f"{topic_id}/{partition.partition} at entry {state.index}"
         must(partition.partition_epoch >= reign.partition_epoch, "the partition epoch of %s goes back", where)
         must(partition.leader_epoch >= reign.leader_epoch, "the leader epoch of %s goes back", where)

@@ -317,8 +317,8 @@ class ToldStory(ClusterStory):
         books = self.cluster.metadata_books
         before = books.on_in_sync
 
-        def both(key: Key, members: tuple[int, ...]) -> None:
-            before(key, members)
+        def both(state: ClusterState, key: Key, members: tuple[int, ...]) -> None:
+            before(state, key, members)
             look(members)
 
         books.on_in_sync = both
