@@ -52,6 +52,14 @@ class ClientLine:
             self._target = broker_id
             self.hang_up()
 
+    def turn_to_host(self, host: str) -> bool:
+        """The next connection goes to the broker there. False: there is none, or it is connected with it."""
+        found = next((number for number, each in self._brokers.items() if each.host == host), self._target)
+        if found == self._target:
+            return False
+        self.turn_to(found)
+        return True
+
     def turn_away(self) -> None:
         """The next connection goes to another broker."""
         self._target = self.world.random.choice(list(self._brokers))

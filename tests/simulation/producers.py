@@ -176,6 +176,8 @@ class IdempotentProducer(Producer):
         """The request for a producer id that is under way."""
         self._elections = 0
         """Lossy ones, when it began with this id: they can have taken nothing of it."""
+        self._named = ""
+        """The host of the leader that the last answer named; empty: none."""
 
     def act(self) -> None:
         """What there is room for."""
@@ -262,6 +264,7 @@ class IdempotentProducer(Producer):
         assert message_id == IdempotentProduceResponse.ID
         answer = IdempotentProduceResponse.decode(payload)
         result = answer.topics[0].partitions[0]
+        self._named = result.leader_host
         self._take_result(answer.request_id, result.error, result.first)
 
     def _take_id(self, error: int, producer_id: int, epoch: int) -> None:
@@ -290,6 +293,12 @@ class IdempotentProducer(Producer):
                 self._begin_anew()
         else:
             self._judge_refusal(sent, error, epoch)
+
+    def look_elsewhere(self) -> None:
+        """Every second time at the leader that the answer named, where it named one."""
+        named, self._named = self._named, ""
+        if not (named and self.world.chance(0.5) and self.line.turn_to_host(named)):
+            super().look_elsewhere()
 
     def _judge_refusal(self, sent: Sent, error: int, epoch: int) -> None:
         self.world.counts[f"idempotent produces refused: {error:#x}"] += 1
