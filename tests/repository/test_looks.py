@@ -17,6 +17,7 @@ FILES: Final = {
     "node/tank_node/partition/partition.py": "one replica: every method reads or changes the same few states",
     "protos/tank_compiler/emit/decode.py": "one decoder: arrays, texts and tags call each other",
     "protos/tank_protos/topic_settings.py": "one table of settings, and how each value is read and shown",
+    "tests/simulation/cluster_story.py": "one story: its parts, its events, and what must hold at its end",
 }
 CLASSES: Final = {
     "tank_client.Admin": "what a program asks of a cluster and changes in it: each method a request or a few",
