@@ -287,7 +287,7 @@ def test_a_broker_that_has_not_heard_of_groups_asks_whether_there_are_some(tmp_p
     )
     cell.publish(internal, (1,))
     asked: list[Callable[[bool], None]] = []
-    late.controller.await_view = asked.append  # type: ignore[method-assign]
+    late.controller.await_view = asked.append  # type: ignore[method-assign, assignment]
     late_client.send(FetchPositionsRequest(0, 3, "g"))
     cell.run(300)
     assert late_client.answers() == []
