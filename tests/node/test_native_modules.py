@@ -126,5 +126,5 @@ def test_nothing_is_defined_where_the_compiler_binds_it_too_early(module: str) -
 
 @pytest.mark.parametrize("package", sorted({m.rpartition(".")[0] for m in MODULES}))
 def test_a_package_looks_for_compiled_modules_first(package: str) -> None:
-    init = ROOT / "node/tank_node" / package / "__init__.py"
+    init = ROOT / "node/tank_node" / package.replace(".", "/") / "__init__.py"
     assert "__path__[:0] = compiled_path(__name__)" in init.read_text()
