@@ -284,8 +284,10 @@ class MessageBooks:
 
     def _was_superseded(self, books: Committed, record: Record, data: bytes) -> bool:
         """Whether the replica that a lossy election chose may have compacted this batch away before."""
-        return books.compacts and all(
-            books.had_newer(key, value, number) for number, key, value in messages(record, data)
+        return (
+            books.compacts
+            and matches(record, data)
+            and all(books.had_newer(key, value, number) for number, key, value in messages(record, data))
         )
 
     def _is_superseded(self, books: Committed, batch: Batch) -> bool:
@@ -300,6 +302,7 @@ class MessageBooks:
         later = {
             key
             for record, data in stored(log, through, log.written)
+            if matches(record, data)
             for number, key, value in messages(record, data)
             if number in books.before.get(value, ())
         }
@@ -307,8 +310,8 @@ class MessageBooks:
         return all(books.keys[number] in later for number in must_be_there)
 
     def _is_compacted(self, books: Committed, batch: Batch, record: Record, data: bytes) -> bool:
-        """Whether this is what compaction may leave of a batch."""
-        if (record.first, record.last, record.leader_epoch) != (
+        """Whether this is what compaction may leave of a batch. Changed bytes are not."""
+        if not matches(record, data) or (record.first, record.last, record.leader_epoch) != (
             batch.first, batch.last, batch.content.leader_epoch
         ):  # fmt: skip
             return False
