@@ -84,8 +84,8 @@ class LibrdkafkaMember(GroupMember):
 
     @property
     def may_hang(self) -> bool:
-        """librdkafka's close can wait for ever after its coordinator died (issue 3740 there). The group goes on
-        without the member: its watcher sees to that."""
+        """librdkafka's close can wait for ever after its coordinator died (issue 3740 there). The group goes
+        on without the member: its watcher sees to that."""
         return self.place_in_code == _CLOSES
 
     def work(self) -> None:
