@@ -1,5 +1,7 @@
 """A client of a run that is a thread of its own: at work in one partition until it is told to stop."""
 
+import linecache
+import sys
 import threading
 from abc import abstractmethod
 
@@ -25,6 +27,17 @@ class ClientThread(threading.Thread):
             self.failure = error
         finally:
             self.leave()
+
+    @property
+    def place_in_code(self) -> str:
+        """The line that it is at; empty: it has ended."""
+        frame = sys._current_frames().get(self.ident or 0)
+        return "" if frame is None else linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
+
+    @property
+    def may_hang(self) -> bool:
+        """Whether it is where its library, and nothing else, may wait for ever."""
+        return False
 
     @abstractmethod
     def work(self) -> None:

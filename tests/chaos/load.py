@@ -13,6 +13,7 @@ import logging
 import random
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -333,10 +334,12 @@ class ClientThreads:
 
     async def end(self, clients: Iterable[ClientThread]) -> None:
         """Returns when these are through. TimeoutError."""
-        async with asyncio.timeout(SETTLE_S):
-            for client in clients:
-                await asyncio.to_thread(client.join, SETTLE_S)
-                client.recorder.close()
+        deadline_s = time.monotonic() + SETTLE_S
+        for client in clients:
+            await asyncio.to_thread(client.join, max(deadline_s - time.monotonic(), 0))
+            if client.is_alive() and not client.may_hang:
+                raise TimeoutError(f"{client.name} does not end: it is at {client.place_in_code}")
+            client.recorder.close()
 
 
 async def run(load: Load, old: bool) -> None:
