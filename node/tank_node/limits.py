@@ -265,7 +265,7 @@ class Limits:
     record. Members of Kafka Streams say some MB."""
 
     group_sweep_ms: int = 600_000
-    """How often a coordinator looks for committed offsets that nobody has used for long, as Kafka's
+    """How often a coordinator looks for unused committed offsets, as Kafka's
     offsets.retention.check.interval.ms."""
 
     cut_off_ms: int = 2_000

@@ -112,7 +112,7 @@ class NodeConfig:
     group_consumer_migration: Migration
     """Whether groups with members change between the two protocols."""
     offsets_retention_minutes: int
-    """How long a group's committed offsets are kept that nobody uses."""
+    """How long a group's unused committed offsets are kept."""
     group_lag_series: int
     """How many partitions of groups have metrics of their own."""
     flush: FlushPolicy
@@ -529,8 +529,7 @@ OPTIONS = (
     Option(
         "offsets_retention_minutes",
         "N",
-        "How long the committed offsets of a group are kept that nobody uses, as Kafka's "
-        "offsets.retention.minutes.",
+        "How long the unused committed offsets of a group are kept, as Kafka's offsets.retention.minutes.",
         _number(1, _INT_MAX),
         str(GroupSettings().offsets_retention_ms // MINUTE_MS),
     ),

@@ -32,7 +32,7 @@ class Subscriber:
 
 Assignor = Callable[[Mapping[str, Subscriber], Mapping[TopicId, int]], dict[str, Places]]
 """Takes the members by their ids, and the topics with their numbers of partitions; returns each member's
-partitions. Every partition of a topic that somebody reads has one owner, who reads the topic."""
+partitions. Every partition of a topic that a member reads has one owner, who reads the topic."""
 
 
 def uniform(members: Mapping[str, Subscriber], partitions: Mapping[TopicId, int]) -> dict[str, Places]:

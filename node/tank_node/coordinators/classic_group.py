@@ -34,8 +34,8 @@ class ClassicGroup(GroupMachine):
 
     `now_ms` is a monotonic clock's time, and never goes back. After each call the actions are taken
     (`take_actions`) and done, in their order, and `expire` is called at `next_deadline_ms` or later.
-    A machine that has heard of nobody is DEAD, and answers as for a group that isn't there; a first member,
-    or a first commit, makes it a group.
+    A machine that has heard of no member is DEAD, and answers as for a group that isn't there; a first
+    member, or a first commit, makes it a group.
     """
 
     def __init__(self, group_id: str, settings: GroupSettings, new_member_id: Callable[[str], str]) -> None:
@@ -89,7 +89,7 @@ class ClassicGroup(GroupMachine):
 
     @property
     def has_nobody(self) -> bool:
-        """Whether it has no members, and nobody was given an id to join with: without offsets it may go."""
+        """Whether it has no members, and no client has an id to join with: without offsets it may go."""
         return self.state in (GroupState.EMPTY, GroupState.DEAD) and not self._members.pending
 
     def figures(self) -> GroupFigures:
@@ -212,7 +212,7 @@ class ClassicGroup(GroupMachine):
         if self.state is GroupState.DEAD and request.generation >= 0:
             return request.unknown_group
         if request.generation < 0 and self.state in (GroupState.DEAD, GroupState.EMPTY):
-            self.rebalance.come_alive()  # a simple commit: by nobody who shares the work
+            self.rebalance.come_alive()  # a simple commit: by a client that shares no work
             return GroupError.NONE
         member, error = self._members.find(name)
         if member is None:
@@ -253,7 +253,7 @@ class ClassicGroup(GroupMachine):
         return self.rebalance.next_deadline_ms
 
     def expire(self, now_ms: int) -> None:
-        """Ends what has lasted too long: sessions, joins, syncs, ids that nobody joined with."""
+        """Ends what has lasted too long: sessions, joins, syncs, ids that no member joined with."""
         self.rebalance.expire(now_ms)
 
     def begin_times(self, now_ms: int) -> None:
@@ -272,7 +272,7 @@ class ClassicGroup(GroupMachine):
         return GroupError.NONE
 
     def revive(self) -> None:
-        """Its deletion failed: it is there again, unless somebody has joined since."""
+        """Its deletion failed: it is there again, unless a member has joined since."""
         self.rebalance.come_alive()
 
     def take_actions(self, wall_ms: int) -> list[Action]:

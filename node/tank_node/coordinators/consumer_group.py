@@ -178,7 +178,7 @@ class ConsumerGroup(GroupMachine):
         if self.state is GroupState.DEAD and request.generation >= 0:
             return request.unknown_group
         if request.generation < 0 and not len(self.sharing.members):
-            self.sharing.is_there = True  # a simple commit: by nobody who shares the work
+            self.sharing.is_there = True  # a simple commit: by a client that shares no work
             return GroupError.NONE
         member, error = self.sharing.members.find(request.member)
         if member is None:

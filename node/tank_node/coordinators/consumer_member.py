@@ -59,11 +59,11 @@ class MemberStanding:
     assigned: Places = NOWHERE
     """What it may read."""
     revoking: Places = NOWHERE
-    """What it is to give up: nobody else gets it before it says that it has."""
+    """What it is to give up: no other member gets it before this one says that it has."""
 
     @property
     def held(self) -> Places:
-        """What nobody else may get."""
+        """What no other member may get."""
         return self.assigned | self.revoking if self.revoking else self.assigned
 
     def is_at(self, epoch: int) -> bool:

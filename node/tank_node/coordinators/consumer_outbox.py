@@ -26,7 +26,7 @@ class Outbox:
     """The machine's way out.
 
     A record says what is so when it is made, so one that was lost is simply written again, as it is then. An
-    answer waits until everything that was changed before it is stored: so nobody hears of what a later
+    answer waits until everything that was changed before it is stored: so no member hears of what a later
     coordinator would not know. When a change is lost, all who wait are refused, and ask again.
     """
 

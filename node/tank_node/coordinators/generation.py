@@ -22,16 +22,16 @@ class JoinPhase:
 
     deadline_ms: int
     is_initial: bool = False
-    """Whether the group had no members: it waits for its time, whoever has joined."""
+    """Whether the group had no members: it waits for its time, however many have joined."""
     left_ms: int = 0
     """How much longer an initial phase may become."""
     has_newcomers: bool = False
-    """Whether somebody new came since its time was last set."""
+    """Whether a new member came since its time was last set."""
 
 
 @dataclass(slots=True)
 class Forming:
-    """A generation whose number is being stored: nobody was told of it."""
+    """A generation whose number is being stored: no member has heard of it."""
 
     generation: Generation
     change: int
@@ -45,7 +45,7 @@ class Forming:
 
 @dataclass(slots=True, frozen=True)
 class Assigning:
-    """The assignments of a generation that are being stored: nobody was told of them."""
+    """The assignments of a generation that are being stored: no member has heard of them."""
 
     change: int
     assignments: Mapping[str, bytes] = field(default_factory=dict)

@@ -172,7 +172,7 @@ class GroupLog:
                 self._end(change, GroupError.NONE)
 
     def close(self, error: GroupError) -> None:
-        """Answers everybody who waits with this error. The next coordinator says which changes were made."""
+        """Answers all waiting requests with this error. The next coordinator says which changes were made."""
         self._closed = error
         changes, self._changes = self._changes, []
         changes += [change for batch in self._batches.values() for change in batch.changes]

@@ -24,8 +24,8 @@ class GroupMachine:
 
     `now_ms` is a monotonic clock's time, and never goes back. After each call the actions are taken
     (`take_actions`) and done, in their order, and `expire` is called at `next_deadline_ms` or later.
-    A machine that has heard of nobody is DEAD, and answers as for a group that isn't there; a first member,
-    or a first commit, makes it a group.
+    A machine that has heard of no member is DEAD, and answers as for a group that isn't there; a first
+    member, or a first commit, makes it a group.
     """
 
     group_id: str
@@ -41,7 +41,7 @@ class GroupMachine:
 
     @property
     def has_nobody(self) -> bool:
-        """Whether it has no members, and nobody was given an id to join with: without offsets it may go."""
+        """Whether it has no members, and no client has an id to join with: without offsets it may go."""
         raise NotImplementedError
 
     def figures(self) -> GroupFigures:
@@ -132,7 +132,7 @@ class GroupMachine:
         raise NotImplementedError
 
     def revive(self) -> None:
-        """Its deletion failed: it is there again, unless somebody has joined since."""
+        """Its deletion failed: it is there again, unless a member has joined since."""
         raise NotImplementedError
 
     def take_actions(self, wall_ms: int) -> list[Action]:

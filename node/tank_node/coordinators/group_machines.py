@@ -25,7 +25,7 @@ class GroupMachines:
         self._new_member_id = new_member_id
 
     def new(self, group_id: str) -> ClassicGroup:
-        """A group that nobody has joined."""
+        """A group that no member has joined."""
         return ClassicGroup(group_id, self.settings, self._new_member_id)
 
     def classic(self, group_id: str, image: GroupMetadataValue, now_ms: int) -> ClassicGroup:

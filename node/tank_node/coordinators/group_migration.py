@@ -35,7 +35,7 @@ class GroupMigration:
 
     def upgraded(self, classic: ClassicGroup, now_ms: int) -> ConsumerGroup | None:
         """The group as one of the consumer protocol, for a member of that protocol which is about to join;
-        None if it can't be one. Whoever waits of the classic group's members is sent to join again."""
+        None if it can't be one. Members of the classic group that wait are sent to join again."""
         settings = self._settings
         last = classic.rebalance.last_number
         group = ConsumerGroup(classic.group_id, settings, self._topics, self._new_member_id, last)

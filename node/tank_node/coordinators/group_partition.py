@@ -56,7 +56,7 @@ logger = logging.getLogger(__name__)
 
 class GroupPartition(SlicedWork):
     """The groups of one led partition, from the moment at which this broker coordinates them to the one at
-    which it leads no more, or its log fails. Then everybody who waits is answered."""
+    which it leads no more, or its log fails. Then all requests that wait are answered."""
 
     def __init__(
         self,
@@ -164,7 +164,7 @@ class GroupPartition(SlicedWork):
             yield
         self.state = GroupError.NONE
         self._loaded()
-        # Topics may have been deleted while nobody coordinated their groups.
+        # Topics may have been deleted while no broker coordinated their groups.
         self.sweep()
         for group in list(self.groups.values()):
             if group.is_resting:
@@ -206,7 +206,7 @@ class GroupPartition(SlicedWork):
 
     def sweep(self, *, expires: bool = False) -> None:
         """Begins a look at all offsets, or another one behind that under way, for those of deleted topics.
-        expires: also for those that nobody has used for long, and for groups of which nothing is left."""
+        expires: also for those that were not used for long, and for groups of which nothing is left."""
         if self.state:
             return
         self._sweep.ask(expires=expires)
@@ -508,7 +508,7 @@ class GroupPartition(SlicedWork):
             done(GroupError.UNKNOWN_GROUP, {})
             return
         results = {place: group.members.may_delete_offset(place[0]) for place in places}
-        if GroupError.NOT_EMPTY in results.values():  # of members whose topics nobody can tell
+        if GroupError.NOT_EMPTY in results.values():  # of members whose topics can't be told
             done(GroupError.NOT_EMPTY, {})
             return
         held = group.offsets.partitions()
@@ -539,7 +539,7 @@ class GroupPartition(SlicedWork):
             self.go_on()
 
     def close(self, error: GroupError = GroupError.NOT_COORDINATOR) -> None:
-        """Ends the coordination, and answers everybody who waits with this error."""
+        """Ends the coordination, and answers all requests that wait with this error."""
         if self.is_closed:
             return
         self.state = error
@@ -561,4 +561,4 @@ class GroupPartition(SlicedWork):
 
 
 def _ignore(error: GroupError) -> None:
-    """Nobody asked for it: the next look at all offsets tries again."""
+    """Takes the outcome of a deletion that no request asked for: the next look at all offsets tries again."""

@@ -47,7 +47,7 @@ class GroupSettings:
     offset_metadata_length: int = 4_096
     """`offset.metadata.max.bytes`: the longest text beside a committed offset, in characters, as in Kafka."""
     offsets_retention_ms: int = 7 * DAY_MS
-    """`offsets.retention.ms`: how long committed offsets stay that nobody uses."""
+    """`offsets.retention.ms`: how long unused committed offsets stay."""
     lag_series: int = LAG_SERIES
     """How many partitions of groups have metrics of their own, and as many of the partitions that the broker
     leads; 0: none."""

@@ -116,7 +116,7 @@ class Joins:
         return GroupError.NONE
 
     def _add(self, now_ms: int, request: JoinRequest, member_id: str, token: object) -> None:
-        """Somebody joins who wasn't there."""
+        """A member joins that wasn't there."""
         self._rebalance.come_alive()
         if not len(self._members):
             self._rebalance.protocol_type = request.protocol_type

@@ -18,7 +18,7 @@ class SlicedWork:
         raise NotImplementedError
 
     def close(self, error: GroupError = GroupError.NOT_COORDINATOR) -> None:
-        """Ends the work, and answers everybody who waits for it with this error."""
+        """Ends the work, and answers all requests that wait for it with this error."""
         raise NotImplementedError
 
 

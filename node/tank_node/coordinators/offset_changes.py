@@ -202,4 +202,4 @@ class OffsetChanges:
 
 
 def _ignore(error: GroupError) -> None:
-    """Nobody asked for it."""
+    """Takes the outcome of a change that no request asked for."""

@@ -17,7 +17,7 @@ _STEP: Final = 256
 
 
 class OffsetSweep:
-    """Finds the offsets that nobody has used for long, those of deleted topics, and the groups of which
+    """Finds the offsets that were not used for long, those of deleted topics, and the groups of which
     nothing is left."""
 
     __slots__ = ("_broker", "_delete", "_expires", "_forget", "_groups", "_is_wanted", "_settings")
@@ -37,12 +37,12 @@ class OffsetSweep:
         self._forget = forget
         self._delete = delete
         self._is_wanted = self._expires = False
-        """Whether a look begins when that which is under way has ended, and whether it is for what nobody has
+        """Whether a look begins when that which is under way has ended, and whether it is for what was not
         used for long, too."""
 
     def ask(self, *, expires: bool) -> None:
         """Asks for a look, behind one that is under way. expires: whether it is for offsets and groups that
-        nobody has used for long, too; else for offsets of deleted topics alone."""
+        were not used for long, too; else for offsets of deleted topics alone."""
         self._is_wanted = True
         self._expires = self._expires or expires
 
@@ -52,7 +52,7 @@ class OffsetSweep:
         return topic_id != NO_TOPIC_ID and self._broker.link.view.was_deleted(topic_id)
 
     def steps(self) -> Iterator[None]:
-        """Looks at some offsets at each step, until nobody asks for more."""
+        """Looks at some offsets at each step, until no more are asked for."""
         while self._is_wanted:
             expires = self._expires
             self._is_wanted = self._expires = False
@@ -80,7 +80,7 @@ class OffsetSweep:
         last_id, is_gone = NO_TOPIC_ID, False
         for first in range(0, len(places), _STEP):
             now = members.figures()
-            if expires and now != seen:  # somebody came or went between two steps
+            if expires and now != seen:  # a member came or went between two steps
                 seen = now
                 expiry = expiry_of(members, wall_ms, retention_ms)
             gone = []

@@ -106,7 +106,7 @@ class OffsetsTopic:
             wait.look(GROUPS_TOPIC)
 
     def _is_so(self, name: str) -> bool:
-        """Answers those whose partitions have leaders; whether nobody waits any more."""
+        """Answers those whose partitions have leaders; returns whether no request waits any more."""
         waiting, self._waiting = self._waiting, []
         for group_id, done in waiting:
             leader = self._leader_of(group_id)
@@ -117,7 +117,7 @@ class OffsetsTopic:
         return self._refused or not self._waiting
 
     def _over(self, missing: set[str]) -> None:
-        """The wait has ended: everybody waited for is answered, or it took too long."""
+        """The wait has ended: all requests are answered, or it took too long."""
         self._wait = None
         waiting, self._waiting = self._waiting, []
         for _, done in waiting:

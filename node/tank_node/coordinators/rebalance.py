@@ -113,7 +113,7 @@ class Rebalance:
             self.end_if_all_joined(now_ms)
 
     def newcomer(self) -> None:
-        """Somebody joins who wasn't there: an initial phase lasts longer."""
+        """A member joins that wasn't there: an initial phase lasts longer."""
         if self._phase is not None:
             self._phase.has_newcomers = True
 
@@ -123,7 +123,7 @@ class Rebalance:
         return self._forming is not None and member.member_id in self._forming.joined
 
     def end_if_all_joined(self, now_ms: int) -> None:
-        """Ends a join phase for which nobody is missing; but an initial one."""
+        """Ends a join phase for which no member is missing; but an initial one."""
         phase = self._phase
         if phase is not None and self._forming is None:
             if phase.is_initial:
@@ -157,7 +157,7 @@ class Rebalance:
         self.wake_by(phase.deadline_ms)
 
     def _end_phase(self, phase: JoinPhase, now_ms: int) -> None:
-        """The time of a join phase is over, or nobody is missing."""
+        """The time of a join phase is over, or no member is missing."""
         members = self.members
         if phase.is_initial and phase.has_newcomers and phase.left_ms > 0:
             delay_ms = min(self._settings.initial_delay_ms, phase.left_ms)
@@ -186,7 +186,7 @@ class Rebalance:
         self._phase = None
         self.generation = Generation(self.last_number)
         self.state = GroupState.EMPTY
-        # Nobody waits for it. Where it fails, a later coordinator finds members, whose sessions then end.
+        # No request waits for it. Where it fails, a later coordinator finds members, whose sessions then end.
         self._actions.store(image_of(self.protocol_type, self.generation, (), {}), is_whole=True)
 
     # What members ask

@@ -24,8 +24,8 @@ class _Replacement:
 
 
 class Replacements:
-    """The replacements in a stable group that are being stored. They change nobody's assignment, so there is
-    no rebalance."""
+    """The replacements in a stable group that are being stored. They change no member's assignment, so there
+    is no rebalance."""
 
     def __init__(self, rebalance: Rebalance, actions: Actions) -> None:
         self._rebalance = rebalance
@@ -72,7 +72,7 @@ class Replacements:
 
     def _tell(self, found: _Replacement) -> None:
         """Where the process leads, and its client can't be told that nothing is to be assigned, it hears the
-        leader's earlier id: what it assigned would be for nobody."""
+        leader's earlier id: what it assigned would be for no member."""
         rebalance = self._rebalance
         generation = rebalance.generation
         if found.may_skip_assignment:

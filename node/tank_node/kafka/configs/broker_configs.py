@@ -155,7 +155,7 @@ def _of_groups(session: "KafkaSession") -> list[BrokerConfig]:
             "offsets.retention.minutes",
             settings.offsets_retention_ms // _MINUTE_MS,
             _GROUP_DEFAULTS.offsets_retention_ms // _MINUTE_MS,
-            "How long the committed offsets of a group are kept that nobody uses.",
+            "How long the unused committed offsets of a group are kept.",
         ),
         (
             "offsets.topic.num.partitions",

@@ -51,7 +51,7 @@ def metadata(call: "KafkaCall", body: memoryview) -> None:
     session = call.session
     body = _with_short_null(body, call.version)
     asked = MetadataAsked(call.version, session.is_outside, bytes(body))
-    # Decoded now, because a malformed request ends the connection, and later nobody would do so.
+    # Decoded now, because a malformed request ends the connection, which must not happen later.
     request = None if _kept(call, asked) else MetadataRequest.decode(asked.body, call.version)
     lost_leaders.when_noticed(call, partial(_answer, call, asked, request))
 
