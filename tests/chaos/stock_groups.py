@@ -171,7 +171,12 @@ class AiokafkaMember(GroupMember):
             enable_auto_commit=False,
             auto_offset_reset="earliest",
         )
-        await consumer.start()
+        try:
+            await consumer.start()
+        except KafkaError:  # no broker is there: the next life begins later
+            await consumer.stop()
+            await asyncio.sleep(POLL_S)
+            return
         try:
             while not group.done.is_set() and time.monotonic() < until_s:
                 found = await consumer.getmany(timeout_ms=int(POLL_S * 1000), max_records=MOST_AT_ONCE)
