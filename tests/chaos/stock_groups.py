@@ -89,8 +89,16 @@ class LibrdkafkaMember(GroupMember):
         return self.place_in_code == _CLOSES
 
     def work(self) -> None:
+        from confluent_kafka import KafkaError, KafkaException
+
         while not self.group.done.is_set():
-            self._live(self._begins())
+            try:
+                self._live(self._begins())
+            except KafkaException as error:
+                if self.instance_id is None or error.args[0].code() != KafkaError._FATAL:
+                    raise
+                # Fenced: a join that it had given up came late, and counts as another process.
+                self.refused += 1
 
     def _live(self, until_s: float) -> None:
         from confluent_kafka import Consumer, KafkaException
