@@ -89,8 +89,16 @@ class LibrdkafkaMember(GroupMember):
         return self.place_in_code == _CLOSES
 
     def work(self) -> None:
+        from confluent_kafka import KafkaError, KafkaException
+
         while not self.group.done.is_set():
-            self._live(self._begins())
+            try:
+                self._live(self._begins())
+            except KafkaException as error:
+                if self.instance_id is None or error.args[0].code() != KafkaError._FATAL:
+                    raise
+                # Fenced: a join that it had given up came late, and counts as another process.
+                self.refused += 1
 
     def _live(self, until_s: float) -> None:
         from confluent_kafka import Consumer, KafkaException
@@ -171,7 +179,12 @@ class AiokafkaMember(GroupMember):
             enable_auto_commit=False,
             auto_offset_reset="earliest",
         )
-        await consumer.start()
+        try:
+            await consumer.start()
+        except KafkaError:  # no broker is there: the next life begins later
+            await consumer.stop()
+            await asyncio.sleep(POLL_S)
+            return
         try:
             while not group.done.is_set() and time.monotonic() < until_s:
                 found = await consumer.getmany(timeout_ms=int(POLL_S * 1000), max_records=MOST_AT_ONCE)

@@ -107,6 +107,15 @@ def test_a_process_goes_on_that_another_one_has_replaced(books: Books) -> None:
         books.book.lived(books.book.before(), EPOCH, "old", 3)
 
 
+def test_a_process_of_the_leader_that_was_not_stored_may_be_named(books: Books) -> None:
+    """The coordinator could not store that it took the place of an earlier one; then another one came."""
+    books.store(3, "m", "i-1", leader="i-1", instance="i")
+    books.store(3, "m", "i-3", leader="i-3", instance="i")
+    books.joined("i-3", 3, leader="i-2")
+    with pytest.raises(Violation, match="is led by i and by j-2"):
+        books.joined("i-3", 3, leader="j-2")
+
+
 def test_commits_are_shown_or_later_ones(books: Books) -> None:
     book = books.book
     books.commit("first")
