@@ -103,8 +103,8 @@ class KafkaConsumer(KafkaClient, Consumer):
         self._says_epochs = self.age.knows_epochs
         self.last_epoch = -1
         """The leader epoch of the last record that it has; -1: it has none, or doesn't know."""
-        self.held: list[tuple[int, bytes]] = []
-        """All that it has read, where it can tell that some of it was lost."""
+        self.held: list[tuple[int, bytes, int]] = []
+        """What it has read, where it can tell that some of it was lost: number, value and leader epoch."""
         self.truncations = 0
         """How often it was told where the leader's log and its own go apart."""
         self._compared_epoch = -1
@@ -313,7 +313,9 @@ class KafkaConsumer(KafkaClient, Consumer):
         self.truncations += 1
         self.world.counts["kafka consumers told of a truncation"] += 1
         self.next, self.last_epoch = end + 1, last_epoch
-        self.held = [one for one in self.held if one[0] <= end]
+        # It hears where that epoch ends in the leader's log, and not where its own later ones begin: what it
+        # has read of those may be something else (KIP-320).
+        self.held = [one for one in self.held if one[0] <= end and one[2] <= last_epoch]
 
     # --- records ---
 
@@ -383,7 +385,7 @@ class KafkaConsumer(KafkaClient, Consumer):
         # Damage leaves holes where messages were: then nothing stands there.
         others = [
             (number, value)
-            for number, value in self.held
+            for number, value, _ in self.held
             if books.next_from(number) == number not in books.payloads.get(value, ())
         ]
         must(not others, "%s was not told that others stand where it read %s", self.name, tuple(others[:3]))
@@ -409,7 +411,7 @@ class KafkaConsumer(KafkaClient, Consumer):
                 if number >= self.next:
                     self._read(number, key, value)
                     if self._says_epochs:
-                        self.held.append((number, value))
+                        self.held.append((number, value, epoch))
             written = books.epoch_of(found[-1].number) if found else epoch
             must(
                 epoch < 0 or self._strayed or epoch == written,

@@ -203,7 +203,7 @@ def what_a_kafka_consumer_has_read_is_lost() -> None:
             must(reader.truncations == 1, "%s was told %s times", reader.name, reader.truncations)
             found = story.books.of(story.key).payloads
             must(
-                all(found.get(value) == [number] for number, value in reader.held),
+                all(found.get(value) == [number] for number, value, _ in reader.held),
                 "%s holds what is not in the log",
                 reader.name,
             )
