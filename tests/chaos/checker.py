@@ -151,8 +151,8 @@ def _handed_badly(history: History, log: Log) -> Iterator[str]:
                     yield f"GONE: {group} was given {value} as {where}; the log has it no more"
                 reading = part.member, part.life, part.generation, part.place
                 before = last.get(reading)
-                # It may be given the same again: a static member that joins again keeps its generation.
-                if part.generation >= 0 and before is not None and number > before + 1:
+                is_again = before is not None and number <= before and part.member in history.static
+                if part.generation >= 0 and before is not None and number != before + 1 and not is_again:
                     yield f"{part.member} was given {_name(part.place)} {number} after {before}"
                 last[reading] = number
 

@@ -82,6 +82,8 @@ class History:
     """By group: what it was told of its positions, in that order."""
     handed: dict[str, list[Handed]] = field(default_factory=dict)
     """By group: what its members were given, each member's in its order."""
+    static: set[str] = field(default_factory=set)
+    """Static members: one that joins again keeps its generation, and is given the same once more."""
     through_groups: dict[str, list[Place]] = field(default_factory=dict)
     """Groups that have committed all that there is, and of what."""
 
@@ -124,6 +126,10 @@ class Recorder:
     ) -> None:
         """What a group's member, named with the number of its life, was given in this generation."""
         self._write(["handed", group, *member, generation, *place, numbers, values])
+
+    def is_static(self, member: str) -> None:
+        """A group's member has an instance id."""
+        self._write(["static", member])
 
     def read_by_group(self, group: str, places: list[Place]) -> None:
         """The group has committed all that is in these."""
@@ -176,6 +182,8 @@ def _take(history: History, line: list[object]) -> None:
             messages = list(zip(numbers, values, strict=True))
             handed = Handed(member, life, generation, (topic, partition), messages)
             history.handed.setdefault(group, []).append(handed)
+        case ["static", str(member)]:
+            history.static.add(member)
         case ["committed", str(group), list(places)]:
             history.through_groups[group] = [(topic, partition) for topic, partition in places]
         case ["kept" | "found" as kind, str(group), str(topic), int(partition), int(number)]:

@@ -27,7 +27,6 @@ LIVES_S: Final = (10.0, 40.0)
 ROUND_ROBIN, COOPERATIVE = "roundrobin", "cooperative-sticky"
 NO_GENERATION: Final = -1
 
-_CLOSES: Final = "consumer.close()  # `_CLOSES`"
 _MAGIC: Final = b"CGMDv2:"
 """What librdkafka puts before a member's generation, of four bytes, where it shows them."""
 
@@ -62,6 +61,10 @@ class GroupMember(ClientThread):
         self.instance_id = instance_id
         self.refused = 0
         """Commits that failed: then another member is given the same messages."""
+        if instance_id is not None:
+            recorder.is_static(name)
+        self._closes = False
+        """Whether its consumer is being closed."""
         self._life = 0
         self._chance = random.Random(f"{group.seed}-{name}")
 
@@ -86,7 +89,7 @@ class LibrdkafkaMember(GroupMember):
     def may_hang(self) -> bool:
         """librdkafka's close can wait for ever after its coordinator died (issue 3740 there). The group goes
         on without the member: its watcher sees to that."""
-        return self.place_in_code == _CLOSES
+        return self._closes
 
     def work(self) -> None:
         from confluent_kafka import KafkaError, KafkaException
@@ -138,7 +141,9 @@ class LibrdkafkaMember(GroupMember):
                     except KafkaException:
                         self.refused += 1
         finally:
-            consumer.close()  # `_CLOSES`
+            self._closes = True
+            consumer.close()
+            self._closes = False
 
 
 def generation_in(shown: bytes) -> int:

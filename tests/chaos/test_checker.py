@@ -143,6 +143,7 @@ def test_a_group_that_gives_all_to_one_member_in_each_generation(tmp_path: Path)
     ("line", "told"),
     [
         (lambda r: r.handed("g", ("m", 1), 2, PLACE, [3], ["b0"]), "SHARED: in generation 2 of g both"),
+        (lambda r: r.handed("g", ("n", 1), 2, PLACE, [4], ["a2"]), "n was given t/0 4 after 6"),
         (lambda r: r.handed("g", ("n", 3), 4, PLACE, [1, 3], ["a0", "b0"]), "n was given t/0 3 after 1"),
         (lambda r: r.handed("g", ("n", 2), 3, PLACE, [4], ["a3"]), "GONE: g was given a3 as t/0 4"),
         (lambda r: r.position("g", PLACE, 5, found=True), "WENT BACK: g kept t/0 6, and found 5"),
@@ -160,15 +161,22 @@ def test_what_a_group_must_not_do(tmp_path: Path, line: Callable[[Recorder], Non
     assert group.through_groups == {"g": [PLACE]}
 
 
-def test_a_member_may_be_given_the_same_again_in_its_generation(tmp_path: Path) -> None:
-    """A static member that joins again keeps its generation, and begins where the group has committed."""
+def test_a_static_member_may_be_given_the_same_again_in_its_generation(tmp_path: Path) -> None:
+    """It joined again, kept its generation, and begins where the group has committed. It skips nothing."""
     of_a_group(tmp_path)
     recorder = Recorder(tmp_path / "again.jsonl")
+    recorder.is_static("n")
     recorder.handed("g", ("n", 1), 2, PLACE, [4, 5, 6], ["a2", "a3", "b2"])
     recorder.close()
     history(tmp_path)
     paths = [tmp_path / "lines.jsonl", tmp_path / "group.jsonl", tmp_path / "again.jsonl"]
     assert violations(read(paths), {PLACE: GOOD}) == []
+    skips = Recorder(tmp_path / "skips.jsonl")
+    skips.handed("g", ("n", 3), 4, PLACE, [1, 3], ["a0", "b0"])
+    skips.close()
+    assert violations(read([*paths, tmp_path / "skips.jsonl"]), {PLACE: GOOD}) == [
+        "n was given t/0 3 after 1"
+    ]
 
 
 def test_what_a_group_commits_without_being_given_it_is_missed(tmp_path: Path) -> None:

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from tank_node.log.log import LogState, PartitionLog
+from tank_node.log.log import LogState
 from tank_node.partition.partition import Partition
-from tank_node.segment.record import matches
+from tank_node.segment.record import Record, matches
 from tests.simulation.disks import SimulatedDisk
 from tests.simulation.stored_batches import messages, same, stored
 from tests.simulation.world import World
@@ -29,10 +29,10 @@ def differences(replicas: Sequence[Partition | None], *, compacts: bool = False)
         if other.high_water_mark != other.log.written:
             return f"marks {[replica.high_water_mark for replica in found]} of {first.log.written}"
     if compacts:
-        for replica in found:
-            if not all(matches(record, data) for record, data in stored(replica.log, start - 1, 2**63)):
-                return "bytes are changed that the broker has not looked at yet"
-        newest = [newest_of_keys(replica.log, start) for replica in found]
+        logs = [list(stored(replica.log, start - 1, 2**63)) for replica in found]
+        if not all(matches(record, data) for log in logs for record, data in log):
+            return "bytes are changed that the broker has not looked at yet"
+        newest = [newest_of_keys(log) for log in logs]
         return "" if all(content == newest[0] for content in newest) else "different newest messages"
     held = list(stored(first.log, start - 1, 2**63))
     for other in found[1:]:
@@ -45,10 +45,10 @@ def differences(replicas: Sequence[Partition | None], *, compacts: bool = False)
     return ""
 
 
-def newest_of_keys(log: PartitionLog, start: int) -> dict[bytes, tuple[int, bytes]]:
+def newest_of_keys(log: Sequence[tuple[Record, bytes]]) -> dict[bytes, tuple[int, bytes]]:
     """By key: the newest message's number and value; of a key that was deleted there is none."""
     newest: dict[bytes, tuple[int, bytes]] = {}
-    for record, data in stored(log, start - 1, 2**63):
+    for record, data in log:
         for number, key, value in messages(record, data):
             if value:
                 newest[key] = number, value
