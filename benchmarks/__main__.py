@@ -3,7 +3,8 @@ kernels. `make bench-cluster`: three replicas, a cluster's metadata, and pauses 
 bench-kafka`: what Kafka's clients cost. `make bench-groups`: consumer groups.
 
 python -m benchmarks [--quick] [--rounds N] [--markdown]
-                         [--parts broker,client,spark,memory,replicated,cluster_metadata,failover,kafka,groups]
+                         [--parts broker,client,spark,memory,replicated,cluster_metadata,failover,kafka,
+                          groups]
                          [--json FILE] [--into FILE ...]
 
 The exit code says whether everything ran, not whether figures reach their bars.
