@@ -181,8 +181,8 @@ class LearnedRequests:
     __slots__ = ()
 
     def take(self, session: "KafkaSession", frame: memoryview) -> bool:
-        """Carries out a produce request of a learned form. False: nothing is done, and its handler must look
-        at it. frame: without its size."""
+        """Carries out a request of a learned form. False: nothing is done, and its handler must look at it.
+        frame: without its size."""
         raise NotImplementedError
 
     def take_run(self, session: "KafkaSession", view: memoryview, at: int, end: int) -> int:
@@ -202,8 +202,8 @@ class KafkaSession(Session):
 
     __slots__ = (
         "_apis", "_blocked", "_bytes", "_gate", "_line", "broker", "client_id", "fetch_session_id",
-        "is_outside", "learned", "limits", "metrics", "most", "principal", "settings", "software_name",
-        "software_version", "versions",
+        "is_outside", "learned", "learned_fetches", "limits", "metrics", "most", "principal", "settings",
+        "software_name", "software_version", "versions",
     )  # fmt: skip
 
     def __init__(
@@ -244,6 +244,8 @@ class KafkaSession(Session):
         """The id of the fetch session that this connection made last; 0: none."""
         self.learned: LearnedRequests | None = None
         """The forms of produce requests that need no decoder; None: none is known."""
+        self.learned_fetches: LearnedRequests | None = None
+        """Likewise of Fetch; only its `take` is called."""
 
     @property
     def is_full(self) -> bool:
@@ -374,6 +376,8 @@ class KafkaSession(Session):
         self.versions[key] = version
         api = self._apis[key]
         try:
+            if key == _FETCH and self.learned_fetches is not None and self.learned_fetches.take(self, frame):
+                return
             if version > api.highest:  # of ApiVersions alone: its body can't be read, and needn't be
                 (correlation_id,) = _read_correlation_id(frame, 4)
                 call = KafkaCall(self, api, version, correlation_id, None, has_tags=False)
