@@ -27,7 +27,7 @@ from benchmarks.bundle import best_seconds
 from benchmarks.command_line import Often, how_often, options, tell
 from benchmarks.display import Display
 from benchmarks.franz import System, build_franz, has_kafka, kafka, why_absent
-from benchmarks.kafka_frames import batch_of, produce_frame, run_frames
+from benchmarks.kafka_frames import batch_of, fetch_frame, produce_frame, run_frames
 from benchmarks.load_generator import LoadFailed
 from benchmarks.local_cluster import ClusterFailed, running_cluster
 from benchmarks.paired import Pair, Turns, least
@@ -242,11 +242,14 @@ class Bench:
     # --- without franz-go ---------------------------------------------------------------------------
 
     def _small_requests(self) -> Iterator[Row]:
-        """Requests with one batch of few records, each in the place of one that a client sent alone."""
-        for name, records, connections, depth in (
-            ("1 record of 100 B, 64 connections of 1 request", 1, 64, 1),
-            ("1 record of 100 B, 8 connections of 5 requests", 1, 8, 5),
-            ("160 records of 100 B, 8 connections of 5 requests", 160, 8, 5),
+        """Requests with one batch of few records, each in the place of one that a client sent alone; and
+        those that fetch such a batch."""
+        for name, records, connections, depth, fetches in (
+            ("1 record of 100 B, 64 connections of 1 request", 1, 64, 1, False),
+            ("1 record of 100 B, 8 connections of 5 requests", 1, 8, 5, False),
+            ("160 records of 100 B, 8 connections of 5 requests", 160, 8, 5, False),
+            ("1 record of 100 B fetched, 64 connections of 1 request", 1, 64, 1, True),
+            ("1 record of 100 B fetched, 1 connection of 1 request", 1, 1, 1, True),
         ):
             found = []
             for _ in range(self.rounds):
@@ -255,6 +258,9 @@ class Bench:
                     (pid,) = both.ours.pids[1]
                     load = {"connections": connections, "depth": depth}
                     run_frames(both.ours.addresses[0], pid, [frame], **load, seconds=0.5)
+                    if fetches:
+                        frame = fetch_frame("small", 0, 0)
+                        run_frames(both.ours.addresses[0], pid, [frame], **load, seconds=0.5)
                     done = run_frames(both.ours.addresses[0], pid, [frame], **load, seconds=self.seconds)
                 found.append(done.server_s / done.requests * 1e6)
             yield Row(

@@ -134,8 +134,8 @@ class Limits:
 
     learned_paths: int = 64
     """The most partitions of which a connection remembers the form of a produce request, and as many of a
-    consume request, so that the next one need not be decoded; and as many lengths of a Fetch of Kafka's. One takes
-    some 300 bytes for produce, 900 for consume, 1,300 for a request of Kafka's protocol."""
+    consume request, so that the next one need not be decoded; and as many lengths of a Fetch of Kafka's.
+    One takes some 300 bytes for produce, 900 for consume, 1,300 for a request of Kafka's protocol."""
 
     waits_per_partition: int = 16_384
     """The most long polls on one partition, because each append visits all of them. Further ones are answered
