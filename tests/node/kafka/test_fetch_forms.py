@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tank_node.kafka.dispatch import open_session
 from tank_node.limits import Limits
@@ -13,6 +15,7 @@ from tank_protos.generated.kafka import FetchRequest, FetchResponse
 from tank_protos.generated.kafka.fetch_request import ForgottenTopic
 from tank_protos.wire.errors import WireError
 from tests.support.clients.kafka_fetcher import NEWEST, Fetcher, values, want
+from tests.support.examples import examples
 from tests.support.nodes.bench_node import BenchNode
 from tests.support.nodes.broker_cell import Told
 
@@ -207,7 +210,57 @@ def test_learned_requests_are_counted_as_others(node: BenchNode) -> None:
     line, plain = Fetcher(node), Fetcher(node)
     for _ in range(3):
         line.asks(line.request(line.topic("a", want(0))))
-        plain.session.learned_fetches = None  # type: ignore[attr-defined]
+        plain.session.learned_fetches = None
         plain.asks(plain.request(plain.topic("a", want(0))))
     counted = {key: count for key, count in node.metrics.kafka_requests.items() if key[0] == "Fetch"}
     assert counted == {("Fetch", NEWEST, "ok"): 6}
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BenchNode]:
+    with BenchNode(tmp_path_factory.mktemp("filled")) as node:
+        node.controller.add("a", 3, flush="replicated")
+        for number in range(3):
+            write(node, b"x" * 100 * (number + 1), number)
+            write(node, b"y", number)
+        yield node
+
+
+@st.composite
+def mangled(draw: st.DrawFn, frame: bytes) -> bytes:
+    """A Fetch request with some bytes behind its correlation id changed, removed or added."""
+    body = bytearray(frame[4:])
+    for _ in range(draw(st.integers(1, 3))):
+        at = draw(st.integers(8, len(body) - 1))
+        byte = draw(st.sampled_from([0, 1, 2, 0x7F, 0x80, 0x81, 0xFF]) | st.integers(0, 255))
+        match draw(st.sampled_from(["change", "change", "change", "remove", "add"])):
+            case "change":
+                body[at] = byte
+            case "remove":
+                del body[at : at + 1]
+            case _:
+                body.insert(at, byte)
+    return len(body).to_bytes(4, "big") + bytes(body)
+
+
+def what_comes(line: Fetcher, frame: bytes) -> object:
+    """The answers to a frame, or how it ends the connection."""
+    try:
+        line.feed(frame)
+    except WireError as error:
+        return type(error), str(error)
+    return line.frames()
+
+
+@examples(200)
+@given(st.sampled_from([12, 13, 15, NEWEST]), st.booleans(), st.data())
+def test_a_learned_request_is_answered_or_refused_as_any_other(
+    filled: BenchNode, version: int, names_one: bool, data: st.DataObject
+) -> None:
+    learned, plain = Fetcher(filled, version), Fetcher(filled, version)
+    for line in (learned, plain):
+        line.asks(line.request(*([line.topic("a", want(0))] if names_one else [])))
+    plain.session.learned_fetches = None
+    good = learned.frame(learned.request(*([learned.topic("a", want(1, 1))] if names_one else [])), version)
+    frame = data.draw(mangled(good))
+    assert what_comes(learned, frame) == what_comes(plain, frame)
