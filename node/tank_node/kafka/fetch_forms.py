@@ -172,7 +172,7 @@ def _places(request: FetchRequest, version: int, frame: bytes, body_at: int) -> 
     marked = _copy(request)
     marked.session_epoch = _STAND_IN
     for topic in marked.topics:
-        topic.partitions = [FetchPartition(*[_STAND_IN] * 6)]
+        topic.partitions = [FetchPartition(_STAND_IN, _STAND_IN, _STAND_IN, _STAND_IN, _STAND_IN, _STAND_IN)]
     body = b"".join(marked.encode(version))
     epoch, entry = _I32.pack(_STAND_IN), _ENTRY.pack(*[_STAND_IN] * 6)
     epoch_at = body.find(epoch)
