@@ -293,7 +293,7 @@ class Bench:
     def _leader_killed(self) -> Iterator[Row]:
         """The waits of stock producers whose leader is killed, by the command that the tests have for it."""
         command = [sys.executable, "-m", "tests.kafka_clients.failover"]
-        command += ["--json", "--rounds", str(self.rounds)]
+        command += ["--json", f"--rounds={self.rounds}"]
         try:
             ended = subprocess.run(
                 command,
