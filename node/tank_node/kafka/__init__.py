@@ -19,8 +19,8 @@
   results; `produced_records`: what is checked of a batch, and converted; `request_room`: what the batches of
   a request may cost; `init_producer_id`: ids for idempotent producers
 - `fetch`: records, or a wait for some; `fetch_read`, `partition_read`: what is found; `fetch_answer`: its
-  bytes; `fetch_sessions`, `fetch_context`: what clients fetch again and again; `bundle_converter`: bundles
-  as record batches
+  bytes; `fetch_sessions`, `fetch_context`: what clients fetch again and again, `fetch_forms`: by requests of
+  a learned form; `bundle_converter`: bundles as record batches
 - `metadata`: brokers, topics and leaders; `auto_creation`: topics that are created by the question for them;
   `topic_slices`: long answers, made in several turns; `metadata_answers`: answers that clients share
 - `describe_cluster`, `describe_topic_partitions`: the same for administration clients;
