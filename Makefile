@@ -25,7 +25,7 @@ SEEDS ?= 200
 CI_SEEDS ?= 200
 MINUTES ?= 5
 
-.PHONY: help setup kernel kernel-auto run check chart e2e unit unit-pure thorough slow test test-busy kafka upgrade test-pure fuzz fuzz-short fuzz-sanitized crash sim sim-compiled sim-short mutants chaos long nightly bench bench-broker bench-client bench-spark bench-memory bench-cluster bench-kafka proto proto-fresh proto-compatible docs wheel ci clean
+.PHONY: help setup kernel kernel-auto run check chart e2e unit unit-pure thorough slow test test-busy kafka upgrade test-pure fuzz fuzz-short fuzz-sanitized crash sim sim-compiled sim-short mutants chaos long nightly bench bench-broker bench-client bench-spark bench-memory bench-cluster bench-kafka bench-groups proto proto-fresh proto-compatible docs wheel ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -150,6 +150,9 @@ bench-cluster: $(VENV)/.ready-dev kernel ## three replicas beside other systems:
 
 bench-kafka: $(VENV)/.ready-dev kernel ## what Kafka's clients cost, in turn with Kafka where ../shared/yardstick has it (QUICK=1, ROUNDS=N, INTO=FILES, JSON=FILE)
 	@$(BENCH) --parts kafka
+
+bench-groups: $(VENV)/.ready-dev kernel ## consumer groups, in turn with Kafka where ../shared/yardstick has it (QUICK=1, ROUNDS=N, INTO=FILES, JSON=FILE)
+	@$(BENCH) --parts groups
 
 proto: $(VENV)/.ready-dev ## write the generated code and the protocol reference again
 	@tank-protos generate

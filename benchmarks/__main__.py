@@ -1,9 +1,11 @@
 """Runs all benchmarks with bars. `make bench`: the broker beside C, the client, Spark, memory, on both
 kernels. `make bench-cluster`: three replicas, a cluster's metadata, and pauses after faults. `make
-bench-kafka`: what Kafka's clients cost.
+bench-kafka`: what Kafka's clients cost. `make bench-groups`: consumer groups.
 
-python -m benchmarks [--quick] [--parts broker,client,spark,memory,replicated,cluster_metadata,failover,kafka]
-                         [--rounds N] [--markdown] [--json FILE] [--into FILE ...]
+python -m benchmarks [--quick] [--rounds N] [--markdown]
+                         [--parts broker,client,spark,memory,replicated,cluster_metadata,failover,kafka,
+                          groups]
+                         [--json FILE] [--into FILE ...]
 
 The exit code says whether everything ran, not whether figures reach their bars.
 """
@@ -26,8 +28,8 @@ from benchmarks.table import Row, load, machine, show, show_in_short, summary
 PARTS = ("broker", "client", "spark", "memory")
 CLUSTER_PARTS = ("replicated", "cluster_metadata", "failover")
 """The parts of `make bench-cluster`; the one with faults comes last."""
-KAFKA_PARTS = ("kafka",)
-"""The part of `make bench-kafka`, which wants other systems beside the repository."""
+KAFKA_PARTS = ("kafka", "groups")
+"""The parts of `make bench-kafka` and `make bench-groups`, which want other systems beside the repository."""
 EVERY_PART = (*PARTS, *CLUSTER_PARTS, *KAFKA_PARTS)
 IN_SHORT = "{} in short"
 PLACES = (*EVERY_PART, *map(IN_SHORT.format, EVERY_PART))
@@ -35,12 +37,12 @@ PLACES = (*EVERY_PART, *map(IN_SHORT.format, EVERY_PART))
 TITLES = {
     "broker": "The broker beside C", "client": "The Python client", "spark": "Spark", "memory": "Memory",
     "replicated": "Three replicas", "cluster_metadata": "Cluster metadata", "failover": "Pauses of writes",
-    "kafka": "Kafka's clients",
+    "kafka": "Kafka's clients", "groups": "Consumer groups",
 }  # fmt: skip
 
 ROUNDS_OPTION = {
     "client": "--rounds", "spark": "--runs", "replicated": "--rounds", "failover": "--runs",
-    "kafka": "--rounds",
+    "kafka": "--rounds", "groups": "--rounds",
 }  # fmt: skip
 """The names of the parts' own options for `--rounds`; the other parts have none."""
 

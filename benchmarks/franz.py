@@ -95,29 +95,41 @@ class System:
 @contextmanager
 def kafka(nodes: int) -> Iterator[System]:
     """Yields Kafka on this many nodes. Raises LoadFailed if it doesn't start."""
-    addresses = tuple(f"127.0.0.{node}:{KAFKA_PORT}" for node in range(1, nodes + 1))
-    environment = {
-        **os.environ, "YARD": str(SCRATCH), "ADDRS": ",".join(addresses), "LOAD": str(PROGRAM), "WEIGHT": "0",
-    }  # fmt: skip
-
-    def script(name: str, *options: str) -> None:
-        try:
-            subprocess.run(
-                [str(YARDSTICK / name), *options],
-                env=environment, check=True, timeout=UP_TIMEOUT_S, stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-            )  # fmt: skip
-        except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as failure:
-            raise LoadFailed(f"Kafka's {name}: {failure}") from None
-
+    addresses = _kafka_addresses(nodes)
     (SCRATCH / "bin").mkdir(parents=True, exist_ok=True)
     if not (SCRATCH / "bin" / "load").exists():
         (SCRATCH / "bin" / "load").symlink_to(PROGRAM)
     try:
-        script("kafka-up", str(nodes))
-        pids = {
-            node: [int((SCRATCH / "run" / f"kafka.{node}.pid").read_text())] for node in range(1, nodes + 1)
-        }
-        yield System("kafka", addresses, pids)
+        _script("kafka-up", str(nodes), nodes=nodes)
+        yield System("kafka", addresses, kafka_pids(nodes))
     finally:
-        script("kafka-down")
+        _script("kafka-down", nodes=nodes)
+
+
+def kafka_pids(nodes: int) -> dict[int, list[int]]:
+    """Returns the processes of Kafka's nodes, as its scripts noted them."""
+    return {node: [int((SCRATCH / "run" / f"kafka.{node}.pid").read_text())] for node in range(1, nodes + 1)}
+
+
+def start_kafka_node(node: int) -> None:
+    """Starts a node again that was killed. LoadFailed."""
+    _script("kafka-node", str(node), nodes=node)
+
+
+def _kafka_addresses(nodes: int) -> tuple[str, ...]:
+    return tuple(f"127.0.0.{node}:{KAFKA_PORT}" for node in range(1, nodes + 1))
+
+
+def _script(name: str, *options: str, nodes: int) -> None:
+    environment = {
+        **os.environ, "YARD": str(SCRATCH), "ADDRS": ",".join(_kafka_addresses(nodes)), "LOAD": str(PROGRAM),
+        "WEIGHT": "0",
+    }  # fmt: skip
+    try:
+        subprocess.run(
+            [str(YARDSTICK / name), *options],
+            env=environment, check=True, timeout=UP_TIMEOUT_S, stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+        )  # fmt: skip
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as failure:
+        raise LoadFailed(f"Kafka's {name}: {failure}") from None

@@ -1,5 +1,6 @@
 """Kafka's front beside Kafka: what a message costs that a Kafka client produces and consumes, in turn with
-Kafka itself where it was set up; small requests, conversions, memory with many clients.
+Kafka itself where it was set up; small requests, conversions, memory with many clients, and the waits of
+producers whose leader is killed.
 
 python -m benchmarks.kafka [--rounds N] [--seconds S] [--kernel pure|compiled|both] [--cases REGEX]
                                [--quick] [--markdown] [--rows]
@@ -10,8 +11,10 @@ are left out, and stderr says so. Topics have `log.format=kafka`, as those that 
 brokers and controllers.
 """
 
+import json
 import re
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -24,10 +27,12 @@ from benchmarks.bundle import best_seconds
 from benchmarks.command_line import Often, how_often, options, tell
 from benchmarks.display import Display
 from benchmarks.franz import System, build_franz, has_kafka, kafka, why_absent
-from benchmarks.kafka_frames import batch_of, produce_frame, run_frames
+from benchmarks.kafka_frames import batch_of, fetch_frame, produce_frame, run_frames
 from benchmarks.load_generator import LoadFailed
 from benchmarks.local_cluster import ClusterFailed, running_cluster
-from benchmarks.servers import Kernel, NotListening, Running, free_port, kernels, ours, running
+from benchmarks.paired import Pair, Turns, least
+from benchmarks.peers import KILLED_S
+from benchmarks.servers import Kernel, NotListening, Running, environment, free_port, kernels, ours, running
 from benchmarks.table import Reached, Row, spread
 from tank_client import TankError
 from tank_client.sync import Client
@@ -47,6 +52,10 @@ CONVERTED_RECORDS = 500
 SETTINGS = {"log.format": "kafka", "flush": "replicated"}
 """Of the topics of raw requests."""
 SETTLE_S = 2.0
+KILLED_BAR_S = 1.0
+FAILOVER_START_S, FAILOVER_ROUND_S = 900.0, 150.0
+"""The longest that the libraries' installation may take; and a round of three producers, each with 22 s and a
+start of the killed broker."""
 MIB = 1 << 20
 
 
@@ -74,25 +83,11 @@ THROUGHPUT = (
 
 
 @dataclass(slots=True)
-class Systems:
+class Systems(Turns[System]):
     """Ours and, where it was set up, Kafka, on the same number of nodes."""
 
-    ours: System
-    kafka: System | None
-    memory: Callable[[], float]
-    """The resident memory of our largest broker now, in MiB."""
-    turns: int = field(default=0)
-
-    def each(self, run: Callable[[System], Any]) -> tuple[Any, Any]:
-        """Runs a load on both, in an order that changes each time. Returns ours, then Kafka's or None."""
-        self.turns += 1
-        if self.kafka is None:
-            return run(self.ours), None
-        if self.turns % 2:
-            mine = run(self.ours)
-            return mine, run(self.kafka)
-        theirs = run(self.kafka)
-        return run(self.ours), theirs
+    memory: Callable[[], float] = field(default=float)
+    """Returns the resident memory of our largest broker now, in MiB."""
 
 
 class Bench:
@@ -126,6 +121,7 @@ class Bench:
         for name, alone in (
             ("small requests", self._small_requests),
             (f"{CLIENTS} clients", self._memory),
+            ("leader killed", self._leader_killed),
             ("conversion", self._conversion),
         ):
             if self._chosen.search(name):
@@ -149,8 +145,8 @@ class Bench:
                 start = one_node if nodes == 1 else three_nodes
                 both = stack.enter_context(start(self.kernel))
                 if has_kafka():
-                    both.kafka = stack.enter_context(kafka(nodes))
-                    self._warm(both.kafka)
+                    both.other = stack.enter_context(kafka(nodes))
+                    self._warm(both.other)
                 self._warm(both.ours)
             except (ClusterFailed, LoadFailed, NotListening) as failure:
                 self.display.say(f"FAILED {failure}")
@@ -184,8 +180,8 @@ class Bench:
         return found
 
     def _throughput(self, case: Throughput, both: Systems) -> Iterator[Row]:
-        produced: list[tuple[Any, Any]] = []
-        consumed: list[tuple[Any, Any]] = []
+        produced: list[Pair] = []
+        consumed: list[Pair] = []
 
         def run(system: System) -> tuple[dict[str, Any], dict[str, Any]]:
             topic = self._topic(system)
@@ -225,21 +221,13 @@ class Bench:
         yield self._least(f"{_paced(rate)}: CPU a message", pairs, "server_us_msg", None, "µs", 1)
 
     def _least(
-        self, name: str, pairs: list[tuple[Any, Any]], figure: str, most: float | None,
+        self, name: str, pairs: list[Pair], figure: str, most: float | None,
         unit: str = "µs", digits: int = 3,
     ) -> Row:  # fmt: skip
         """A row of a figure that may be at most its bar."""
-        mine = [one[figure] for one, _ in pairs]
-        theirs = [other[figure] for _, other in pairs if other]
-        ratios = [own / other for own, other in zip(mine, theirs, strict=False) if other]
-        return Row(
-            name, f"{spread(mine, digits)} {unit}", f"≤ {most:g} {unit}" if most else "",
-            Reached.of(value <= most for value in mine) if most else None, self.kernel,
-            f"{spread(theirs, digits)} {unit}" if theirs else "",
-            f"{spread(ratios, 2)} ×" if ratios else "", values=tuple(mine),
-        )  # fmt: skip
+        return least(name, self.kernel, pairs, figure, most, unit, digits)
 
-    def _rate(self, name: str, pairs: list[tuple[Any, Any]]) -> Row:
+    def _rate(self, name: str, pairs: list[Pair]) -> Row:
         """A row of messages a second, whose bar is Kafka's rate in the same round."""
         mine = [one["msg_s"] / 1e6 for one, _ in pairs]
         theirs = [other["msg_s"] / 1e6 for _, other in pairs if other]
@@ -254,11 +242,14 @@ class Bench:
     # --- without franz-go ---------------------------------------------------------------------------
 
     def _small_requests(self) -> Iterator[Row]:
-        """Requests with one batch of few records, each in the place of one that a client sent alone."""
-        for name, records, connections, depth in (
-            ("1 record of 100 B, 64 connections of 1 request", 1, 64, 1),
-            ("1 record of 100 B, 8 connections of 5 requests", 1, 8, 5),
-            ("160 records of 100 B, 8 connections of 5 requests", 160, 8, 5),
+        """Requests with one batch of few records, each in the place of one that a client sent alone; and
+        those that fetch such a batch."""
+        for name, records, connections, depth, fetches in (
+            ("1 record of 100 B, 64 connections of 1 request", 1, 64, 1, False),
+            ("1 record of 100 B, 8 connections of 5 requests", 1, 8, 5, False),
+            ("160 records of 100 B, 8 connections of 5 requests", 160, 8, 5, False),
+            ("1 record of 100 B fetched, 64 connections of 1 request", 1, 64, 1, True),
+            ("1 record of 100 B fetched, 1 connection of 1 request", 1, 1, 1, True),
         ):
             found = []
             for _ in range(self.rounds):
@@ -267,6 +258,9 @@ class Bench:
                     (pid,) = both.ours.pids[1]
                     load = {"connections": connections, "depth": depth}
                     run_frames(both.ours.addresses[0], pid, [frame], **load, seconds=0.5)
+                    if fetches:
+                        frame = fetch_frame("small", 0, 0)
+                        run_frames(both.ours.addresses[0], pid, [frame], **load, seconds=0.5)
                     done = run_frames(both.ours.addresses[0], pid, [frame], **load, seconds=self.seconds)
                 found.append(done.server_s / done.requests * 1e6)
             yield Row(
@@ -296,6 +290,35 @@ class Bench:
             f"< {CLIENTS_MIB} MiB", Reached.of([mib < CLIENTS_MIB]), self.kernel, values=(mib,),
         )  # fmt: skip
 
+    def _leader_killed(self) -> Iterator[Row]:
+        """The waits of stock producers whose leader is killed, by the command that the tests have for it."""
+        command = [sys.executable, "-m", "tests.kafka_clients.failover"]
+        command += ["--json", f"--rounds={self.rounds}"]
+        try:
+            ended = subprocess.run(
+                command,
+                env=environment(self.kernel), stdout=subprocess.PIPE, text=True, check=False,
+                timeout=FAILOVER_START_S + self.rounds * FAILOVER_ROUND_S,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired as late:
+            raise LoadFailed(f"{' '.join(command)} has not ended in {late.timeout:.0f} s") from None
+        if ended.returncode:
+            raise LoadFailed(f"{' '.join(command)} ended with {ended.returncode}")
+        for line in ended.stdout.splitlines():
+            if not line.startswith("{"):
+                continue  # what could not be installed
+            found = json.loads(line)
+            producer, times = found["producer"], tuple(found["acknowledged"])
+            yield Row(
+                f"leader killed, {producer}: until a record is acknowledged",
+                f"{spread(times, 2)} s",
+                f"≤ {KILLED_BAR_S:g} s",
+                Reached.of(value <= KILLED_BAR_S for value in times),
+                self.kernel,
+                recorded=_recorded(producer),
+                values=times,
+            )
+
     def _conversion(self) -> Iterator[Row]:
         """Both directions, in this process, if it has the kernel."""
         if self.kernel != loaded_kernel.NAME:
@@ -317,6 +340,14 @@ class Bench:
             )  # fmt: skip
 
 
+def _recorded(producer: str) -> str:
+    """Returns Kafka's own figure, which there is of franz-go alone: at its defaults, and tuned."""
+    if not producer.startswith("franz-go"):
+        return ""
+    figure = "Kafka, session 2 s" if producer.endswith("ms") else "Kafka"
+    return f"{figure} {KILLED_S.figures[figure]:g} s"
+
+
 def _paced(rate: int) -> str:
     return f"{rate:,} single messages of 100 B a second, three replicas"
 
@@ -330,7 +361,7 @@ def one_node(kernel: Kernel, topic: str = "", partitions: int = 1) -> Iterator[S
             with Client(f"127.0.0.1:{broker.port}") as client:
                 client.admin.create_topic(topic, partitions, 1, SETTINGS)
         system = System("ours", (address,), {1: [broker.pid]})
-        yield Systems(system, None, lambda: broker.resident_bytes() / MIB)
+        yield Systems(system, memory=lambda: broker.resident_bytes() / MIB)
 
 
 @contextmanager
@@ -344,7 +375,7 @@ def three_nodes(kernel: Kernel) -> Iterator[Systems]:
         }
         addresses = tuple(broker.kafka for broker in brokers if broker.kafka)
         system = System("ours", addresses, pids)
-        yield Systems(system, None, lambda: max(broker.resident_bytes() for broker in brokers) / MIB)
+        yield Systems(system, memory=lambda: max(broker.resident_bytes() for broker in brokers) / MIB)
 
 
 def how(busy: Sequence[float], rounds: int, seconds: float) -> str:

@@ -1,5 +1,5 @@
-"""Raw loads of Kafka's protocol: many connections that send Produce requests again and again, in one process
-without a client library. It takes little time itself, and has as many connections as are wanted.
+"""Raw loads of Kafka's protocol: many connections that send Produce or Fetch requests again and again, in one
+process without a client library. It takes little time itself, and has as many connections as are wanted.
 """
 
 import selectors
@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from struct import Struct
 
 from benchmarks.load_generator import LoadFailed
-from tank_protos.generated.kafka import ProduceRequest, ProduceResponse
+from tank_protos.generated.kafka import FetchRequest, FetchResponse, ProduceRequest, ProduceResponse
+from tank_protos.generated.kafka.fetch_request import FetchPartition, FetchTopic
 from tank_protos.generated.kafka.produce_request import (
     PartitionProduceData,
     TopicProduceData,
@@ -18,8 +19,8 @@ from tank_protos.generated.kafka.produce_request import (
 from tank_protos.kafka import record_batch
 from tank_protos.kafka.records import KafkaRecord
 
-VERSION = 9
-"""The version of the requests: the first flexible one, which most clients of today can speak."""
+VERSION, FETCH_VERSION = 9, 12
+"""The versions of the requests: the first flexible ones, which most clients of today can speak."""
 _HEAD = Struct(">ihhi")
 _CLIENT = b"\0\5bench\0"
 """The client's name, and no tagged fields."""
@@ -53,9 +54,19 @@ def produce_frame(topic: str, partition: int, batch: bytes, acks: int = -1) -> b
         timeout_ms=30_000,
         topic_data=TopicProduceDataCollection([TopicProduceData(name=topic, partition_data=[part])]),
     )
-    body = b"".join(request.encode(VERSION))
+    return _framed(request.ID, VERSION, b"".join(request.encode(VERSION)))
+
+
+def fetch_frame(topic: str, partition: int, offset: int, most_bytes: int = 1) -> bytes:
+    """A whole Fetch request for one partition, without a session; it doesn't wait."""
+    wanted = FetchPartition(partition, -1, offset, -1, partition_max_bytes=most_bytes)
+    request = FetchRequest(min_bytes=1, max_bytes=most_bytes, topics=[FetchTopic(topic, partitions=[wanted])])
+    return _framed(request.ID, FETCH_VERSION, b"".join(request.encode(FETCH_VERSION)))
+
+
+def _framed(key: int, version: int, body: bytes) -> bytes:
     size = _HEAD.size - _SIZE.size + len(_CLIENT) + len(body)
-    return _HEAD.pack(size, 0, VERSION, 1) + _CLIENT + body
+    return _HEAD.pack(size, key, version, 1) + _CLIENT + body
 
 
 class _Line:
@@ -88,7 +99,7 @@ class _Line:
             if len(data) < _SIZE.size or len(data) < _SIZE.size + _SIZE.unpack_from(data)[0]:
                 self._received = data
                 return 0
-            self._answer = _checked(data[: _SIZE.size + _SIZE.unpack_from(data)[0]])
+            self._answer = _checked(self._frame, data[: _SIZE.size + _SIZE.unpack_from(data)[0]])
         count, rest = divmod(len(data), len(self._answer))
         size = self._answer[: _SIZE.size]
         for at in range(0, len(data) - rest, len(self._answer)):
@@ -101,13 +112,24 @@ class _Line:
         return count
 
 
-def _checked(answer: bytes) -> bytes:
-    """An answer without an error. LoadFailed."""
-    response = ProduceResponse.decode(memoryview(answer)[_SIZE.size * 2 + 1 :], VERSION)
-    for topic in response.responses:
-        for part in topic.partition_responses:
-            if part.error_code:
-                raise LoadFailed(f"the broker refuses a batch with error {part.error_code}")
+def _checked(frame: bytes, answer: bytes) -> bytes:
+    """An answer without an error to this request. LoadFailed."""
+    body = memoryview(answer)[_SIZE.size * 2 + 1 :]
+    if frame[_SIZE.size + 1] == FetchRequest.ID:
+        codes = [
+            part.error_code
+            for topic in FetchResponse.decode(body, FETCH_VERSION).responses
+            for part in topic.partitions
+        ]
+    else:
+        codes = [
+            part.error_code
+            for topic in ProduceResponse.decode(body, VERSION).responses
+            for part in topic.partition_responses
+        ]
+    for code in codes:
+        if code:
+            raise LoadFailed(f"the broker refuses a request with error {code}")
     return answer
 
 

@@ -60,6 +60,7 @@ MODULES = (
         "kafka.fetch.fetch",
         "kafka.fetch.fetch_answer",
         "kafka.fetch.fetch_context",
+        "kafka.fetch.fetch_forms",
         "kafka.fetch.fetch_read",
         "kafka.fetch.fetch_sessions",
     ),

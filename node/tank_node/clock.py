@@ -1,6 +1,8 @@
 """Time as an interface, and its implementations by the machine's clocks."""
 
 import logging
+import math
+import random
 import time
 from typing import Final, Protocol
 
@@ -9,6 +11,17 @@ _log = logging.getLogger(__name__)
 NOTICED_MS: Final = 60_000
 """A wall clock that is further ahead of the steady clock than this has jumped: time servers correct by
 less."""
+_PHASE_S: Final = random.random()
+"""When in a second this process has its beats. The processes of a machine wake up at different moments."""
+
+
+def next_beat_s(now_s: float, period_s: float) -> float:
+    """Returns the moment at which a timer of this period fires next, half a period from `now_s` or later.
+
+    All timers of one period fire together, and together with those whose period is a multiple of it: waking
+    up costs an idle process more than the work of a timer. The moment is on the clock of `now_s`.
+    """
+    return _PHASE_S + math.ceil((now_s - _PHASE_S) / period_s + 0.5) * period_s
 
 
 class Clock(Protocol):

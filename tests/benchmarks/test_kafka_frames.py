@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from benchmarks.kafka_frames import batch_of, produce_frame, run_frames
+from benchmarks.kafka_frames import batch_of, fetch_frame, produce_frame, run_frames
 from benchmarks.load_generator import LoadFailed
 from benchmarks.servers import Kernel, free_port, ours, running
 from tank_client.sync import Client
@@ -48,4 +48,25 @@ def test_a_refused_batch_ends_the_load(broker: tuple[str, Client]) -> None:
     address, _ = broker
     frame = produce_frame("some", 0, batch_of(1, 10)[:-1] + b"?")
     with pytest.raises(LoadFailed, match="error 2"):
+        run_frames(address, os.getpid(), [frame], connections=1, depth=1, seconds=patient(5))
+
+
+@pytest.mark.integration
+def test_a_stored_batch_is_fetched_again_and_again(broker: tuple[str, Client]) -> None:
+    address, _ = broker
+    run_frames(
+        address, os.getpid(), [produce_frame("some", 0, batch_of(1, 10))], connections=1, depth=1,
+        seconds=patient(0.2),
+    )  # fmt: skip
+    frame = fetch_frame("some", 0, 0)
+    assert (
+        run_frames(address, os.getpid(), [frame], connections=3, depth=1, seconds=patient(0.5)).requests > 3
+    )
+
+
+@pytest.mark.integration
+def test_a_refused_fetch_ends_the_load(broker: tuple[str, Client]) -> None:
+    address, _ = broker
+    with pytest.raises(LoadFailed, match=r"error 1$"):
+        frame = fetch_frame("some", 0, 1_000_000)
         run_frames(address, os.getpid(), [frame], connections=1, depth=1, seconds=patient(5))

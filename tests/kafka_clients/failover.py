@@ -74,12 +74,23 @@ def _told(found: list[float]) -> str:
     return f"median {statistics.median(found):.2f} s ({', '.join(f'{each:.2f}' for each in found)})"
 
 
+def _show(producer: str, found: list[Waits], *, as_json: bool) -> None:
+    if as_json:
+        times = {name: [getattr(each, name) for each in found] for name in Waits._fields}
+        print(json.dumps({"producer": producer, **times}), flush=True)
+    else:
+        print(producer)
+        print(f"  another leader after {_told([each.elected for each in found])}")
+        print(f"  acknowledged after {_told([each.acknowledged for each in found])}", flush=True)
+
+
 def main() -> int:
     """See the module."""
     parser = argparse.ArgumentParser(prog="python -m tests.kafka_clients.failover", description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--before", type=float, default=BEFORE_S, help="seconds until the kill")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where the libraries are installed")
+    parser.add_argument("--json", action="store_true", help="print a line of JSON for each producer")
     chosen = parser.parse_args()
     names = {name for name, _ in PRODUCERS}
     libraries = {each.name: each for each in installed(chosen.folder, sorted(names))}
@@ -96,9 +107,7 @@ def main() -> int:
                 found.append(waits(cluster, command, chosen.before))
                 cluster.up()
                 until(lambda: len(cluster.partitions(TOPIC)[0]["in_sync"]) == 3, "a replica is not in sync")
-            print(" ".join([name, libraries[name].version, *more]))
-            print(f"  another leader after {_told([each.elected for each in found])}")
-            print(f"  acknowledged after {_told([each.acknowledged for each in found])}", flush=True)
+            _show(" ".join([name, libraries[name].version, *more]), found, as_json=chosen.json)
     return 0
 
 

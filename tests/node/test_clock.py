@@ -1,10 +1,10 @@
-"""What a running process believes of a wall clock that jumps."""
+"""What a running process believes of a wall clock that jumps, and when its timers fire."""
 
 import logging
 
 import pytest
 
-from tank_node.clock import NOTICED_MS, SteadyClock
+from tank_node.clock import NOTICED_MS, SteadyClock, next_beat_s
 
 DAY_MS = 86_400_000
 
@@ -85,3 +85,30 @@ def test_a_clock_that_is_set_back_is_believed_at_once(machine: Machine, clock: S
 
 def test_the_other_clock_is_the_machines(machine: Machine, clock: SteadyClock) -> None:
     assert (clock.monotonic_ms(), clock.monotonic_us()) == (5_000, 5_000_000)
+
+
+@pytest.mark.parametrize("period_s", [0.05, 0.5, 1.0])
+def test_a_timer_that_fires_in_time_keeps_its_period(period_s: float) -> None:
+    at_s = next_beat_s(34_567.8, period_s)
+    for _ in range(100):
+        later_s = next_beat_s(at_s, period_s)
+        assert later_s - at_s == pytest.approx(period_s)
+        at_s = later_s
+
+
+def test_timers_of_one_period_fire_together_whenever_they_began() -> None:
+    first_s, *others_s = (next_beat_s(now_s, 0.05) for now_s in (100.0, 100.013, 100.024, 100.04))
+    for other_s in others_s:
+        apart = (other_s - first_s) / 0.05
+        assert apart == pytest.approx(round(apart), abs=1e-6)
+
+
+def test_a_timer_of_a_multiple_of_the_period_fires_with_the_others() -> None:
+    at_s = next_beat_s(100.0, 0.5)
+    assert next_beat_s(at_s - 0.05, 0.05) == pytest.approx(at_s)
+
+
+@pytest.mark.parametrize("late_s", [0.0, 0.01, 0.03, 0.049, 0.3])
+def test_a_timer_that_was_held_up_waits_for_half_a_period_at_least(late_s: float) -> None:
+    now_s = next_beat_s(100.0, 0.05) + late_s
+    assert 0.025 <= next_beat_s(now_s, 0.05) - now_s + 1e-9 <= 0.075 + 2e-9

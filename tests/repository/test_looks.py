@@ -67,7 +67,6 @@ BASES: Final = {
     "tank_node.Forwarding": "an interface: a lone broker has none",
     "tank_node.KafkaCall": "a request, and a run of learned ones",
     "tank_node.LateAnswer": "an interface: the tick does not know the protocols",
-    "tank_node.LearnedRequests": "an interface: the session does not know what its requests do",
     "tank_node.LeaderRole": "an interface: the partition does not know what its leader does for followers",
     "tank_node.NodeProcess": "a broker alone, and one of a cluster",
     "tank_node.Pushers": "an interface: the roles do not know the connections",

@@ -9,6 +9,7 @@ import time
 import grpc
 import grpc.aio
 
+from tank_node.clock import next_beat_s
 from tank_node.cluster.stream import ControllerStream
 from tank_protos.call_proof import NO_PROOF, ChannelProofs, Prover
 from tank_protos.generated import control_pb2 as pb
@@ -71,8 +72,10 @@ class ControllerChannel:
                 await self._talk(address)
 
     async def _keep_ticking(self) -> None:
+        loop = asyncio.get_running_loop()
         while True:
-            await asyncio.sleep(TICK_MS / 1000)
+            now_s = loop.time()
+            await asyncio.sleep(next_beat_s(now_s, TICK_MS / 1000) - now_s)
             self._session.tick()
 
     async def _keep_looking_up(self) -> None:

@@ -33,13 +33,12 @@ _FETCH: Final = 1
 API_VERSIONS: Final = 18
 SIZE_BYTES: Final = 4
 """The bytes of a frame's size, which stands before the frame and does not count itself."""
-_LEAST_FRAME_BYTES: Final = 8
-"""KafkaApi key, version and correlation id."""
+_HEAD_BYTES: Final = 8
+"""Those of a size, key and version; also the least of a frame: key, version and correlation id."""
 
 _read_head: Final = Struct(">ihh").unpack_from
 _read_correlation_id: Final = Struct(">i").unpack_from
 _read_size: Final = Struct(">i").unpack_from
-_HEAD_BYTES: Final = 8
 _ANSWER_HEAD: Final = Struct(">ii")
 """An answer's size without these four bytes, and the correlation id."""
 _INTERNAL_ERROR: Final = "internal_error"
@@ -175,14 +174,12 @@ class KafkaCall:
 
 
 class LearnedRequests:
-    """The forms of requests that a connection sends again and again, as an interface: the session knows no
-    handler."""
+    """The forms of requests that a connection repeats, as an interface: the session knows no handler."""
 
     __slots__ = ()
 
     def take(self, session: "KafkaSession", frame: memoryview) -> bool:
-        """Carries out a produce request of a learned form. False: nothing is done, and its handler must look
-        at it. frame: without its size."""
+        """Carries out a request, without its size, of a learned form. False: its handler has to look."""
         raise NotImplementedError
 
     def take_run(self, session: "KafkaSession", view: memoryview, at: int, end: int) -> int:
@@ -202,8 +199,8 @@ class KafkaSession(Session):
 
     __slots__ = (
         "_apis", "_blocked", "_bytes", "_gate", "_line", "broker", "client_id", "fetch_session_id",
-        "is_outside", "learned", "limits", "metrics", "most", "principal", "settings", "software_name",
-        "software_version", "versions",
+        "is_outside", "learned", "learned_fetches", "limits", "metrics", "most", "principal", "settings",
+        "software_name", "software_version", "versions",
     )  # fmt: skip
 
     def __init__(
@@ -244,6 +241,7 @@ class KafkaSession(Session):
         """The id of the fetch session that this connection made last; 0: none."""
         self.learned: LearnedRequests | None = None
         """The forms of produce requests that need no decoder; None: none is known."""
+        self.learned_fetches: LearnedRequests | None = None  # likewise of Fetch; only its `take` is called
 
     @property
     def is_full(self) -> bool:
@@ -363,8 +361,8 @@ class KafkaSession(Session):
             )
 
     def _check_size(self, size: int, most: int) -> None:
-        if not _LEAST_FRAME_BYTES <= size <= most:
-            raise wrong_size(size, _LEAST_FRAME_BYTES, most)
+        if not _HEAD_BYTES <= size <= most:
+            raise wrong_size(size, _HEAD_BYTES, most)
 
     def _frame(self, frame: memoryview) -> None:
         """Calls the handler of a request, whose size, key and version are checked."""
@@ -374,6 +372,8 @@ class KafkaSession(Session):
         self.versions[key] = version
         api = self._apis[key]
         try:
+            if key == _FETCH and self.learned_fetches is not None and self.learned_fetches.take(self, frame):
+                return
             if version > api.highest:  # of ApiVersions alone: its body can't be read, and needn't be
                 (correlation_id,) = _read_correlation_id(frame, 4)
                 call = KafkaCall(self, api, version, correlation_id, None, has_tags=False)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from tank_node.broker.broker import Broker
 from tank_node.broker.maintenance import Maintenance
+from tank_node.clock import next_beat_s
 from tank_node.limits import Limits
 from tank_node.server.connection import Connection
 from tank_node.server.connections import Connections
@@ -50,7 +51,8 @@ class Housekeeping:
         self._timers = []
 
     def _later(self, delay_ms: int, what: Callable[[], None], slot: int) -> asyncio.TimerHandle:
-        return self._loop.call_later(delay_ms / 1000, self._run, delay_ms, what, slot)
+        at_s = next_beat_s(self._loop.time(), delay_ms / 1000)
+        return self._loop.call_at(at_s, self._run, delay_ms, what, slot)
 
     def _run(self, delay_ms: int, what: Callable[[], None], slot: int) -> None:
         try:

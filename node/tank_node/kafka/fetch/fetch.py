@@ -6,6 +6,7 @@ from tank_node.kafka.errors import KafkaError, outcome_of
 from tank_node.kafka.fetch.bundle_converter import converter_of
 from tank_node.kafka.fetch.fetch_answer import NOT_TOLD, FetchAnswer
 from tank_node.kafka.fetch.fetch_context import FetchContext
+from tank_node.kafka.fetch.fetch_forms import learn
 from tank_node.kafka.fetch.fetch_read import FetchRead
 from tank_node.kafka.fetch.fetch_sessions import NO_SESSION, sessions_of
 from tank_node.kafka.fetch.partition_read import PartitionRead
@@ -30,6 +31,11 @@ _Told: TypeAlias = tuple[PartitionRead, int, int]
 def fetch(call: "KafkaCall", body: memoryview) -> None:
     """Answers at once when there is enough, an error, or nothing to wait for; else lets the request wait."""
     request = FetchRequest.decode(body, call.version)
+    learn(call, body, request, _carry_out)
+    _carry_out(call, request)
+
+
+def _carry_out(call: "KafkaCall", request: FetchRequest) -> None:
     replica_id = request.replica_id
     if call.version >= _REPLICA_STATE_SINCE:
         replica_id = request.replica_state.replica_id

@@ -1,0 +1,191 @@
+"""Learned Fetch requests: a consumer sends request after request that name one partition, or none, and differ
+in correlation id, session epoch and that partition's fields alone. Neither header nor body of such a request
+is decoded.
+"""
+
+from collections.abc import Callable
+from struct import Struct
+from typing import Final, TypeAlias
+
+from tank_node.kafka.fetch.fetch_sessions import FIRST_EPOCH
+from tank_node.kafka.session import SIZE_BYTES, KafkaApi, KafkaCall, KafkaSession, LearnedRequests
+from tank_protos.generated.kafka.fetch_request import FetchPartition, FetchRequest, FetchTopic
+
+_LEARNED_SINCE: Final = 12
+"""The first version whose requests are learned: that of clients of the last years."""
+_FORGOTTEN_AFTER: Final = 100
+"""How many requests that a learned one of their length doesn't fit make a connection forget all: its sessions
+and topics may be gone."""
+_HEAD_BYTES: Final = 4
+"""Key and version."""
+_BEHIND_CORRELATION: Final = 8
+_HEAD: Final = Struct(">hhih")
+"""Key, version, correlation id and the length of the client's name."""
+_I32: Final = Struct(">i")
+_read_i32: Final = _I32.unpack_from
+_ENTRY: Final = Struct(">iiqiqi")
+"""The fields of a partition, in the order of the message."""
+_NO_TAGS: Final = b"\0"
+_STAND_IN: Final = 0x6B61_666B
+"""Stands for the session epoch, and for each field of a partition, to find their places."""
+
+CarryOut: TypeAlias = Callable[[KafkaCall, FetchRequest], None]
+
+
+class FetchForms(LearnedRequests):
+    """The learned requests of one connection."""
+
+    __slots__ = ("_forms", "_gate_version", "_missed", "_most")
+
+    def __init__(self, most: int, gate_version: int) -> None:
+        self._most = most
+        self._gate_version = gate_version
+        """The version of the gate that has allowed all learned requests."""
+        self._forms: dict[int, FetchForm | None] = {}
+        """By the length of the frame; None where the request can't be learned."""
+        self._missed = 0
+
+    def take(self, session: KafkaSession, frame: memoryview) -> bool:
+        form = self._forms.get(len(frame))
+        if form is None:
+            return False
+        if session.gate_version != self._gate_version:
+            session.learned_fetches = None
+            return False
+        if form.take(session, frame):
+            return True
+        self._missed += 1
+        if self._missed >= _FORGOTTEN_AFTER:
+            self._missed = 0
+            self._forms.clear()
+        return False
+
+    def wants(self, length: int) -> bool:
+        """Whether a request of this length may be learned."""
+        return length not in self._forms and len(self._forms) < self._most
+
+    def add(self, length: int, form: "FetchForm | None") -> None:
+        """Keeps a form; None: requests of this length stay with their handler."""
+        self._forms[length] = form
+
+
+class FetchForm:
+    """What requests of one form have in common."""
+
+    __slots__ = (
+        "_after", "_api", "_before", "_between", "_carry_out", "_client_id", "_entry_at", "_entry_end",
+        "_epoch_at", "_has_tags", "_head", "_request", "_topic", "_version",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        call: KafkaCall,
+        carry_out: CarryOut,
+        request: FetchRequest,
+        frame: bytes,
+        places: tuple[int, int],
+    ) -> None:
+        """frame: one of them. places: where in it the session epoch and the partition's fields begin; the
+        latter is the frame's length where no partition is named."""
+        self._api: KafkaApi = call.api
+        self._version = call.version
+        self._client_id = call.client_id
+        self._has_tags = call.has_tags
+        self._carry_out = carry_out
+        self._epoch_at, self._entry_at = places
+        self._entry_end = min(self._entry_at + _ENTRY.size, len(frame))
+        self._head = frame[:_HEAD_BYTES]
+        self._before = frame[_BEHIND_CORRELATION : self._epoch_at]
+        self._between = frame[self._epoch_at + _I32.size : self._entry_at]
+        self._after = frame[self._entry_end :]
+        self._topic: FetchTopic | None = request.topics[0] if request.topics else None
+        self._request = request
+        """The one request object, whose fields are set anew for each request: handlers keep its partitions
+        alone."""
+
+    def take(self, session: KafkaSession, frame: memoryview) -> bool:
+        """Carries out a request of this form. False: it has another one, and nothing is done."""
+        epoch_at, entry_at = self._epoch_at, self._entry_at
+        if (
+            frame[:_HEAD_BYTES] != self._head
+            or frame[_BEHIND_CORRELATION:epoch_at] != self._before
+            or frame[epoch_at + 4 : entry_at] != self._between
+            or frame[self._entry_end :] != self._after
+        ):
+            return False
+        (correlation_id,) = _read_i32(frame, _HEAD_BYTES)
+        call = KafkaCall(
+            session, self._api, self._version, correlation_id, self._client_id, has_tags=self._has_tags
+        )
+        session.count_received(self._client_id, SIZE_BYTES + len(frame))
+        session.begin(call)
+        request, topic = self._request, self._topic
+        (request.session_epoch,) = _read_i32(frame, epoch_at)
+        if topic is not None:
+            topic.partitions = [FetchPartition(*_ENTRY.unpack_from(frame, entry_at))]
+        self._carry_out(call, request)
+        return True
+
+
+def learn(call: KafkaCall, body: memoryview, request: FetchRequest, carry_out: CarryOut) -> None:
+    """Learns the form of a request that names one partition or none, if it may be learned. carry_out: what
+    its handler does with a decoded request."""
+    topics = request.topics
+    if (
+        call.version < _LEARNED_SINCE
+        or request.session_epoch == FIRST_EPOCH  # the next one has a session, and so another form
+        or request.forgotten_topics_data
+        or len(topics) > 1
+        or (topics and len(topics[0].partitions) != 1)
+    ):
+        return
+    session = call.session
+    learned = session.learned_fetches
+    if not isinstance(learned, FetchForms):
+        learned = session.learned_fetches = FetchForms(session.limits.learned_paths, session.gate_version)
+    name = b"" if call.client_id is None else call.client_id.encode("utf-8", "surrogateescape")
+    size = -1 if call.client_id is None else len(name)
+    head = _HEAD.pack(call.api.key, call.version, 0, size) + name + _NO_TAGS
+    length = len(head) + len(body)
+    if not learned.wants(length):
+        return
+    frame = head + bytes(body)
+    places = _places(request, call.version, frame, len(head))
+    form = None if places is None else FetchForm(call, carry_out, _copy(request), frame, places)
+    learned.add(length, form)
+
+
+def _copy(request: FetchRequest) -> FetchRequest:
+    """A copy whose fields may be set anew: the request's own partition stays in its session."""
+    made = FetchRequest(
+        request.cluster_id, request.replica_id, request.replica_state, request.max_wait_ms,
+        request.min_bytes, request.max_bytes, request.isolation_level, request.session_id,
+        request.session_epoch, [], [], request.rack_id,
+    )  # fmt: skip
+    made.topics = [FetchTopic(topic.topic, topic.topic_id, []) for topic in request.topics]
+    return made
+
+
+def _places(request: FetchRequest, version: int, frame: bytes, body_at: int) -> tuple[int, int] | None:
+    """Where a frame has the session epoch and the partition's fields; None where the request is laid out in
+    another way than the encoder's: it has tagged fields, for example."""
+    marked = _copy(request)
+    marked.session_epoch = _STAND_IN
+    for topic in marked.topics:
+        topic.partitions = [FetchPartition(_STAND_IN, _STAND_IN, _STAND_IN, _STAND_IN, _STAND_IN, _STAND_IN)]
+    body = b"".join(marked.encode(version))
+    epoch, entry = _I32.pack(_STAND_IN), _ENTRY.pack(*[_STAND_IN] * 6)
+    epoch_at = body.find(epoch)
+    entry_at = body.find(entry, epoch_at + len(epoch)) if marked.topics else len(body)
+    if min(epoch_at, entry_at) < 0 or len(body) != len(frame) - body_at:
+        return None
+    entry_end = min(entry_at + len(entry), len(body))
+    given = frame[body_at:]
+    made = (
+        body[:epoch_at]
+        + given[epoch_at : epoch_at + len(epoch)]
+        + body[epoch_at + len(epoch) : entry_at]
+        + given[entry_at:entry_end]
+        + body[entry_end:]
+    )
+    return (body_at + epoch_at, body_at + entry_at) if made == given else None
