@@ -17,7 +17,7 @@ from tank_node.cluster.link import (
     TopicAlteration,
     TopicOutcome,
 )
-from tank_node.coordinators.group_settings import GroupSettings
+from tank_node.coordinators.machine.group_settings import GroupSettings
 from tank_node.disk import Disk
 from tank_node.limits import KIB, Limits
 from tank_node.metrics import Metrics

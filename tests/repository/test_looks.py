@@ -32,6 +32,7 @@ CLASSES: Final = {
     "tank_controller.RaftState": "the variables of Raft as the paper has them",
     "tank_controller.RaftStorage": "the files of one Raft log, and which of them is which",
     "tank_node.Broker": "the topics of a node, their tick and what it ends with",
+    "tank_node.ClassicGroup": "what is asked of a group's machine: one method a question",
     "tank_node.Connection": "the state of one socket between ticks: what came, what has to go, since when",
     "tank_node.ControllerRequests": "one method a request, as `MetadataRequests` has them",
     "tank_node.ConsumerGroup": "what is asked of a group's machine: one method a question",

@@ -16,8 +16,8 @@ from tank_node.clock import SteadyClock
 from tank_node.cluster.registration import Registration
 from tank_node.cluster.stream import ControllerStream
 from tank_node.cluster.view import KAFKA
-from tank_node.coordinators.group_settings import GroupSettings
 from tank_node.coordinators.groups import Groups, random_member_id
+from tank_node.coordinators.machine.group_settings import GroupSettings
 from tank_node.limits import Limits
 from tank_node.log.log import LogState
 from tank_node.metrics import Metrics

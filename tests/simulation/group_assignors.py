@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from struct import Struct
 
-from tank_node.coordinators.group_requests import TopicPartition
+from tank_node.coordinators.machine.group_requests import TopicPartition
 from tank_protos.generated.kafka import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from tank_protos.generated.kafka import consumer_protocol_assignment as assignments
 from tank_protos.generated.kafka import consumer_protocol_subscription as subscriptions

@@ -8,11 +8,11 @@ members are told. A lossy election of a group's partition begins the book of the
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tank_node.coordinators import group_records
-from tank_node.coordinators.consumer_records import ConsumerRecord
-from tank_node.coordinators.group_records import GroupRecord, OffsetRecord
-from tank_node.coordinators.group_requests import CommittedOffset, TopicPartition
-from tank_node.coordinators.topics import Place
+from tank_node.coordinators.machine.group_requests import CommittedOffset, TopicPartition
+from tank_node.coordinators.machine.topics import Place
+from tank_node.coordinators.records import group_records
+from tank_node.coordinators.records.consumer_records import ConsumerRecord
+from tank_node.coordinators.records.group_records import GroupRecord, OffsetRecord
 from tank_protos.generated.kafka import GroupMetadataValue, JoinGroupResponse
 from tests.simulation.committed import Committed, Key
 from tests.simulation.message_books import MessageBooks

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from tank_node.coordinators.group_requests import TopicPartition
+from tank_node.coordinators.machine.group_requests import TopicPartition
 from tank_node.kafka.errors import KafkaError
 from tank_protos.generated.kafka import (
     Coordinator,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tank_node.coordinators.group_requests import TopicPartition
+from tank_node.coordinators.machine.group_requests import TopicPartition
 from tank_protos.generated.kafka import (
     FindCoordinatorRequest,
     HeartbeatRequest,

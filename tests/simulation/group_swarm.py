@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from random import Random
 
 from tank_node.coordinators.group_hash import partition_of
-from tank_node.coordinators.group_requests import TopicPartition
-from tank_node.coordinators.group_settings import GroupSettings
+from tank_node.coordinators.machine.group_requests import TopicPartition
+from tank_node.coordinators.machine.group_settings import GroupSettings
 from tank_protos.wire.names import GROUPS_TOPIC
 from tests.simulation.clients import Target
 from tests.simulation.group_ages import GROUP_AGES, STATIC

@@ -6,7 +6,7 @@ from tests.simulation.story import Kind
 MUTANTS = (
     Mutant(
         "a group's generation goes back over a move of its coordinator",
-        "tank_node.coordinators.rebalance.Rebalance.restore",
+        "tank_node.coordinators.classic.rebalance.Rebalance.restore",
         "        self.last_number = image.generation\n",
         "        self.last_number = 0\n",
         Kind.CLUSTER,
@@ -14,7 +14,7 @@ MUTANTS = (
     ),
     Mutant(
         "members hear of a generation before its number is stored, so that two lead it",
-        "tank_node.coordinators.rebalance.Rebalance._end_phase",
+        "tank_node.coordinators.classic.rebalance.Rebalance._end_phase",
         "        self._forming = Forming("
         "generation, change, joined, everybody(members, generation.protocol))",
         "        forming = Forming(generation, change, joined, everybody(members, generation.protocol))\n"
@@ -24,7 +24,7 @@ MUTANTS = (
     ),
     Mutant(
         "an assignment is told before it is stored",
-        "tank_node.coordinators.rebalance.Rebalance.sync",
+        "tank_node.coordinators.classic.rebalance.Rebalance.sync",
         "            self._assigning = Assigning(self._actions.store(image, is_whole=True), assignments)\n",
         "            change = self._actions.store(image, is_whole=True)\n"
         "            self._assignments_stored(Assigning(change, assignments), 0, GroupError.NONE)\n",
@@ -33,7 +33,7 @@ MUTANTS = (
     ),
     Mutant(
         "a commit of an old generation is taken",
-        "tank_node.coordinators.classic_group.ClassicGroup.check_commit",
+        "tank_node.coordinators.classic.classic_group.ClassicGroup.check_commit",
         "        if request.generation != self.generation.number:\n",
         "        if request.generation > self.generation.number:\n",
         Kind.CLUSTER,
@@ -51,7 +51,7 @@ MUTANTS = (
     ),
     Mutant(
         "a fenced static member goes on",
-        "tank_node.coordinators.named_members.NamedMembers.find",
+        "tank_node.coordinators.machine.named_members.NamedMembers.find",
         "            if member is not None and member.member_id != name.member_id:\n",
         "            if member is not None and not name.member_id:\n",
         Kind.CLUSTER,
@@ -59,7 +59,7 @@ MUTANTS = (
     ),
     Mutant(
         "a heartbeat doesn't count",
-        "tank_node.coordinators.classic_group.ClassicGroup.heartbeat",
+        "tank_node.coordinators.classic.classic_group.ClassicGroup.heartbeat",
         "            self.rebalance.set_session(member, now_ms)\n",
         "            pass\n",
         Kind.CLUSTER,
@@ -67,7 +67,7 @@ MUTANTS = (
     ),
     Mutant(
         "offsets expire of a group that lives",
-        "tank_node.coordinators.offset_expiry.OffsetExpiry.takes",
+        "tank_node.coordinators.offsets.offset_expiry.OffsetExpiry.takes",
         "return partition[0] not in self._read",
         "return True",
         Kind.CLUSTER,

@@ -39,7 +39,7 @@ MUTANTS = (
     ),
     Mutant(
         "a coordinator takes a commit though the group went on by way of another broker",
-        "tank_node.coordinators.commit_order.CommitOrder.is_late",
+        "tank_node.coordinators.offsets.commit_order.CommitOrder.is_late",
         "            if heard < number and setter is not connection:\n",
         "            if False:\n",
         Kind.CLUSTER,

@@ -6,7 +6,7 @@ from tests.simulation.story import Kind
 MUTANTS = (
     Mutant(
         "a group's epoch goes back over a move of its coordinator",
-        "tank_node.coordinators.consumer_sharing.Sharing.restore",
+        "tank_node.coordinators.consumer.consumer_sharing.Sharing.restore",
         "        self.epoch = image.epoch\n",
         "        self.epoch = 0\n",
         Kind.CLUSTER,
@@ -14,7 +14,7 @@ MUTANTS = (
     ),
     Mutant(
         "what the members had is forgotten over a move of the coordinator",
-        "tank_node.coordinators.consumer_sharing.Sharing.restore",
+        "tank_node.coordinators.consumer.consumer_sharing.Sharing.restore",
         "image.standings.get(member_id, MemberStanding())",
         "MemberStanding()",
         Kind.CLUSTER,
@@ -22,7 +22,7 @@ MUTANTS = (
     ),
     Mutant(
         "a partition is given to a member while another one has it",
-        "tank_node.coordinators.consumer_members.ConsumerMembers.is_free",
+        "tank_node.coordinators.consumer.consumer_members.ConsumerMembers.is_free",
         "        return self._holders.get(place, member) is member\n",
         "        return True\n",
         Kind.CLUSTER,
@@ -30,7 +30,7 @@ MUTANTS = (
     ),
     Mutant(
         "a partition counts as given up though its member still names it",
-        "tank_node.coordinators.consumer_member.MemberStanding.toward",
+        "tank_node.coordinators.records.consumer_member.MemberStanding.toward",
         "            if owned is None or owned & self.revoking:\n",
         "            if owned is None:\n",
         Kind.CLUSTER,
@@ -38,7 +38,7 @@ MUTANTS = (
     ),
     Mutant(
         "a member may keep for ever what it is to give up",
-        "tank_node.coordinators.consumer_sharing.Sharing.stand",
+        "tank_node.coordinators.consumer.consumer_sharing.Sharing.stand",
         "            member.revoke_by_ms = now_ms + max(member.said.rebalance_ms, 0)\n",
         "            member.revoke_by_ms = now_ms + 3_600_000\n",
         Kind.CLUSTER,
@@ -46,7 +46,7 @@ MUTANTS = (
     ),
     Mutant(
         "members hear what they are to have before it is stored",
-        "tank_node.coordinators.consumer_outbox.Outbox.answer",
+        "tank_node.coordinators.consumer.consumer_outbox.Outbox.answer",
         "        if not self._marked and not self._on_their_way:\n",
         "        if True:\n",
         Kind.CLUSTER,
@@ -54,7 +54,7 @@ MUTANTS = (
     ),
     Mutant(
         "a commit of an epoch that is over is taken",
-        "tank_node.coordinators.consumer_group.ConsumerGroup.check_commit",
+        "tank_node.coordinators.consumer.consumer_group.ConsumerGroup.check_commit",
         "        if request.generation == member.standing.epoch:\n",
         "        if request.generation <= member.standing.epoch:\n",
         Kind.CLUSTER,
@@ -62,7 +62,7 @@ MUTANTS = (
     ),
     Mutant(
         "a heartbeat of a member that is given its partitions doesn't count",
-        "tank_node.coordinators.consumer_heartbeats.ConsumerHeartbeats._go_on",
+        "tank_node.coordinators.consumer.consumer_heartbeats.ConsumerHeartbeats._go_on",
         "        sharing.hear(now_ms, member)\n",
         "        sharing.hear(now_ms, member) if joins else None\n",
         Kind.CLUSTER,
@@ -70,7 +70,7 @@ MUTANTS = (
     ),
     Mutant(
         "a member that is gone keeps its partitions",
-        "tank_node.coordinators.consumer_sharing.Sharing.expire",
+        "tank_node.coordinators.consumer.consumer_sharing.Sharing.expire",
         "        for member in late:\n            self.dismiss(member)\n",
         "        late = []\n",
         Kind.CLUSTER,
@@ -78,7 +78,7 @@ MUTANTS = (
     ),
     Mutant(
         "a second process takes the place of a static member that lives",
-        "tank_node.coordinators.consumer_heartbeats.ConsumerHeartbeats._join",
+        "tank_node.coordinators.consumer.consumer_heartbeats.ConsumerHeartbeats._join",
         "            if not is_away and not static.is_classic:\n",
         "            if False:\n",
         Kind.CLUSTER,

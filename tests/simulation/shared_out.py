@@ -5,10 +5,10 @@ nothing that is not stored."""
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from tank_node.coordinators.consumer_member import MemberStanding
-from tank_node.coordinators.consumer_records import ConsumerImage, ConsumerRecord, KeyKind
-from tank_node.coordinators.group_requests import TopicPartition
-from tank_node.coordinators.topics import Place, Places
+from tank_node.coordinators.machine.group_requests import TopicPartition
+from tank_node.coordinators.machine.topics import Place, Places
+from tank_node.coordinators.records.consumer_member import MemberStanding
+from tank_node.coordinators.records.consumer_records import ConsumerImage, ConsumerRecord, KeyKind
 from tests.simulation.world import must
 
 

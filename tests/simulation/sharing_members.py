@@ -4,8 +4,8 @@ gives up what another one is to have before that one gets it."""
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from tank_node.coordinators.group_requests import TopicPartition
-from tank_node.coordinators.topics import Place
+from tank_node.coordinators.machine.group_requests import TopicPartition
+from tank_node.coordinators.machine.topics import Place
 from tank_node.kafka.errors import KafkaError
 from tank_protos.generated.kafka import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from tank_protos.generated.kafka.consumer_group_heartbeat_request import TopicPartitions

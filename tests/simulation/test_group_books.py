@@ -2,7 +2,7 @@
 
 import pytest
 
-from tank_node.coordinators.group_requests import CommittedOffset
+from tank_node.coordinators.machine.group_requests import CommittedOffset
 from tank_protos.generated.kafka import GroupMetadataValue, JoinGroupResponse, JoinGroupResponseMember
 from tank_protos.generated.kafka.group_metadata_value import MemberMetadata
 from tests.simulation.committed import Committed

@@ -3,9 +3,9 @@ promise, and what not."""
 
 import pytest
 
-from tank_node.coordinators.consumer_member import MemberStanding
-from tank_node.coordinators.consumer_records import ConsumerRecord, KeyKind
-from tank_node.coordinators.topics import Place
+from tank_node.coordinators.machine.topics import Place
+from tank_node.coordinators.records.consumer_member import MemberStanding
+from tank_node.coordinators.records.consumer_records import ConsumerRecord, KeyKind
 from tests.simulation.committed import Committed
 from tests.simulation.group_books import GroupBook
 from tests.simulation.world import Violation, World

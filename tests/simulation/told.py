@@ -11,7 +11,7 @@ from functools import partial
 from tank_controller.state.model import PartitionState
 from tank_controller.state.state import ClusterState
 from tank_node.broker.forwarding import ForwardingPolicy
-from tank_node.coordinators.group_settings import GroupSettings
+from tank_node.coordinators.machine.group_settings import GroupSettings
 from tank_node.coordinators.offsets_topic import SETTINGS
 from tank_node.limits import Limits
 from tank_node.partition.partition import Partition

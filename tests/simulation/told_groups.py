@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from tank_controller.state.model import PartitionState
-from tank_node.coordinators.group_settings import GroupSettings
+from tank_node.coordinators.machine.group_settings import GroupSettings
 from tank_node.limits import Limits
 from tank_node.partition.partition import Partition
 from tank_protos.wire.names import GROUPS_TOPIC

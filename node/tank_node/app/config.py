@@ -13,7 +13,12 @@ from enum import StrEnum
 from pathlib import Path
 
 from tank_node.broker.forwarding import ForwardingPolicy
-from tank_node.coordinators.group_settings import LAG_SERIES, MOST_LAG_SERIES, GroupSettings, Migration
+from tank_node.coordinators.machine.group_settings import (
+    LAG_SERIES,
+    MOST_LAG_SERIES,
+    GroupSettings,
+    Migration,
+)
 from tank_node.limits import Limits
 from tank_node.metrics import KAFKA_CLIENT_IDS, MAX_KAFKA_CLIENT_IDS
 from tank_protos import topic_settings

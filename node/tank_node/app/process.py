@@ -30,7 +30,7 @@ from tank_node.clock import SteadyClock, SystemClock
 from tank_node.cluster.link import ControllerLink
 from tank_node.cluster.registration import Registration
 from tank_node.cluster.view import KAFKA, KAFKA_OUTSIDE, OUTSIDE
-from tank_node.coordinators.group_settings import GroupSettings
+from tank_node.coordinators.machine.group_settings import GroupSettings
 from tank_node.disk import OsDisk
 from tank_node.kafka.settings import KafkaSettings
 from tank_node.limits import Limits

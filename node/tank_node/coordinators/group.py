@@ -1,11 +1,11 @@
 """A group in a coordinator's memory."""
 
-from tank_node.coordinators.committed_offsets import CommittedOffsets
-from tank_node.coordinators.group_machine import GroupMachine
-from tank_node.coordinators.group_memory import GROUP_BYTES, GroupFigures, GroupMemory
-from tank_node.coordinators.group_state import GroupState
-from tank_node.coordinators.offset_expiry import may_go
-from tank_node.coordinators.stored_record import StoredRecord
+from tank_node.coordinators.machine.group_machine import GroupMachine
+from tank_node.coordinators.machine.group_memory import GROUP_BYTES, GroupFigures, GroupMemory
+from tank_node.coordinators.machine.group_state import GroupState
+from tank_node.coordinators.machine.stored_record import StoredRecord
+from tank_node.coordinators.offsets.committed_offsets import CommittedOffsets
+from tank_node.coordinators.offsets.offset_expiry import may_go
 
 
 class Group:

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from tank_node.coordinators.consumer_records import ConsumerImage, ConsumerRecord, KeyKind
-from tank_node.coordinators.group_machine import GroupMachine
-from tank_node.coordinators.group_machines import GroupMachines
-from tank_node.coordinators.group_records import GroupRecord
+from tank_node.coordinators.consumer.group_machines import GroupMachines
+from tank_node.coordinators.machine.group_machine import GroupMachine
+from tank_node.coordinators.records.consumer_records import ConsumerImage, ConsumerRecord, KeyKind
+from tank_node.coordinators.records.group_records import GroupRecord
 from tank_protos.generated.kafka.group_metadata_value import GroupMetadataValue
 
 

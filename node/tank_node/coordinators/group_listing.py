@@ -5,11 +5,11 @@ from typing import Final
 
 from tank_node.broker.broker import Broker
 from tank_node.coordinators.bugs import report_bug
-from tank_node.coordinators.group_error import GroupError
 from tank_node.coordinators.group_partition import GroupPartition
-from tank_node.coordinators.group_requests import ListedGroup
-from tank_node.coordinators.group_state import GroupState
 from tank_node.coordinators.long_work import LongWork, SlicedWork
+from tank_node.coordinators.machine.group_error import GroupError
+from tank_node.coordinators.machine.group_requests import ListedGroup
+from tank_node.coordinators.machine.group_state import GroupState
 
 Listed = Callable[[GroupError, list[ListedGroup]], None]
 """A callback that takes NONE, or LOADING where some groups are not read yet, and the groups."""

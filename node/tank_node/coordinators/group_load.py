@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from tank_node.coordinators.consumer_records import ConsumerRecord
-from tank_node.coordinators.group_records import GroupRecord, OffsetRecord
-from tank_node.coordinators.record_reader import GroupRecordReader
+from tank_node.coordinators.records.consumer_records import ConsumerRecord
+from tank_node.coordinators.records.group_records import GroupRecord, OffsetRecord
+from tank_node.coordinators.records.record_reader import GroupRecordReader
 from tank_node.partition.numbering import FIRST_AVAILABLE
 from tank_node.partition.partition import Partition
 from tank_node.partition.reach import Reach

@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from tank_node.broker.broker import Broker
-from tank_node.coordinators import group_records
 from tank_node.coordinators.bugs import report_bug
-from tank_node.coordinators.group_error import GroupError
-from tank_node.coordinators.stored_record import StoredRecord
+from tank_node.coordinators.machine.group_error import GroupError
+from tank_node.coordinators.machine.stored_record import StoredRecord
+from tank_node.coordinators.records import group_records
 from tank_node.partition.partition import Partition
 from tank_node.partition.refusal import Refusal
 from tank_node.replication.role import Role

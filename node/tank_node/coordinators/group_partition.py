@@ -9,27 +9,26 @@ from functools import partial
 
 from tank_node.broker.broker import Broker
 from tank_node.coordinators.bugs import report_bug
-from tank_node.coordinators.committed_offset import CommittedOffset
-from tank_node.coordinators.consumer_group import ConsumerGroup
-from tank_node.coordinators.consumer_heartbeats import check
-from tank_node.coordinators.consumer_records import ConsumerRecord
-from tank_node.coordinators.consumer_requests import (
+from tank_node.coordinators.consumer.consumer_group import ConsumerGroup
+from tank_node.coordinators.consumer.consumer_heartbeats import check
+from tank_node.coordinators.consumer.group_machines import GroupMachines
+from tank_node.coordinators.group import Group
+from tank_node.coordinators.group_images import GroupImages
+from tank_node.coordinators.group_load import GroupLoad
+from tank_node.coordinators.group_log import GroupChange, GroupLog
+from tank_node.coordinators.long_work import SlicedWork
+from tank_node.coordinators.machine.committed_offset import CommittedOffset
+from tank_node.coordinators.machine.consumer_requests import (
     JOINS,
     ConsumerHeartbeat,
     ConsumerHeartbeatAnswer,
     DescribedConsumerGroup,
 )
-from tank_node.coordinators.group import Group
-from tank_node.coordinators.group_actions import Answer, Store, StoreRecords
-from tank_node.coordinators.group_error import GroupError
-from tank_node.coordinators.group_images import GroupImages
-from tank_node.coordinators.group_load import GroupLoad
-from tank_node.coordinators.group_log import GroupChange, GroupLog
-from tank_node.coordinators.group_machine import GroupMachine
-from tank_node.coordinators.group_machines import GroupMachines
-from tank_node.coordinators.group_memory import GroupMemory
-from tank_node.coordinators.group_records import GroupRecord, OffsetRecord, group_record
-from tank_node.coordinators.group_requests import (
+from tank_node.coordinators.machine.group_actions import Answer, Store, StoreRecords
+from tank_node.coordinators.machine.group_error import GroupError
+from tank_node.coordinators.machine.group_machine import GroupMachine
+from tank_node.coordinators.machine.group_memory import GroupMemory
+from tank_node.coordinators.machine.group_requests import (
     CommitRequest,
     DescribedGroup,
     JoinAnswer,
@@ -40,12 +39,13 @@ from tank_node.coordinators.group_requests import (
     SyncRequest,
     TopicPartition,
 )
-from tank_node.coordinators.group_state import GroupState
-from tank_node.coordinators.long_work import SlicedWork
-from tank_node.coordinators.member_refused import MemberRefused
+from tank_node.coordinators.machine.group_state import GroupState
+from tank_node.coordinators.machine.member_refused import MemberRefused
 from tank_node.coordinators.offset_changes import Committed, OffsetChanges
 from tank_node.coordinators.offset_sweep import OffsetSweep
 from tank_node.coordinators.partition_watch import PartitionWatch
+from tank_node.coordinators.records.consumer_records import ConsumerRecord
+from tank_node.coordinators.records.group_records import GroupRecord, OffsetRecord, group_record
 from tank_node.coordinators.waiting_member import WaitingMember
 from tank_node.partition.partition import Partition
 from tank_node.segment.errors import StorageError

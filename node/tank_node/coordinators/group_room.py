@@ -1,17 +1,17 @@
 """Whether a broker may hold more groups, members and offsets."""
 
 from tank_node.broker.broker import Broker
-from tank_node.coordinators.consumer_requests import JOINS, ConsumerHeartbeat
-from tank_node.coordinators.group_memory import (
+from tank_node.coordinators.group_partition import GroupPartition
+from tank_node.coordinators.machine.consumer_requests import JOINS, ConsumerHeartbeat
+from tank_node.coordinators.machine.group_memory import (
     GROUP_BYTES,
     MEMBER_BYTES,
     OFFSET_BYTES,
     GroupMemory,
     text_bytes,
 )
-from tank_node.coordinators.group_partition import GroupPartition
-from tank_node.coordinators.group_requests import CommitRequest, JoinRequest, SyncRequest
-from tank_node.coordinators.group_settings import GroupSettings
+from tank_node.coordinators.machine.group_requests import CommitRequest, JoinRequest, SyncRequest
+from tank_node.coordinators.machine.group_settings import GroupSettings
 
 _MOST_BYTES_OF_A_CHARACTER = 4
 

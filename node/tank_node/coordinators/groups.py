@@ -12,16 +12,19 @@ from uuid import uuid4
 from tank_node.broker.broker import Broker
 from tank_node.cluster.view import ChangeKind, TopicChange
 from tank_node.coordinators.bugs import report_bug
-from tank_node.coordinators.consumer_requests import (
+from tank_node.coordinators.consumer.group_machines import GroupMachines
+from tank_node.coordinators.group_listing import GroupListing, Listed
+from tank_node.coordinators.group_partition import GroupPartition
+from tank_node.coordinators.group_room import GroupRoom
+from tank_node.coordinators.group_timer import GroupTimer
+from tank_node.coordinators.long_work import LongWork
+from tank_node.coordinators.machine.consumer_requests import (
     ConsumerHeartbeat,
     ConsumerHeartbeatAnswer,
     DescribedConsumerGroup,
 )
-from tank_node.coordinators.group_error import GroupError
-from tank_node.coordinators.group_listing import GroupListing, Listed
-from tank_node.coordinators.group_machines import GroupMachines
-from tank_node.coordinators.group_partition import GroupPartition
-from tank_node.coordinators.group_requests import (
+from tank_node.coordinators.machine.group_error import GroupError
+from tank_node.coordinators.machine.group_requests import (
     CommitRequest,
     CommittedOffset,
     DescribedGroup,
@@ -33,10 +36,7 @@ from tank_node.coordinators.group_requests import (
     SyncRequest,
     TopicPartition,
 )
-from tank_node.coordinators.group_room import GroupRoom
-from tank_node.coordinators.group_settings import GroupSettings
-from tank_node.coordinators.group_timer import GroupTimer
-from tank_node.coordinators.long_work import LongWork
+from tank_node.coordinators.machine.group_settings import GroupSettings
 from tank_node.coordinators.offset_changes import Committed
 from tank_node.coordinators.offsets_topic import NO_BROKER, Found, OffsetsTopic
 from tank_node.coordinators.view_topics import ViewTopics

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable
 
 from tank_node.coordinators.bugs import report_bug
-from tank_node.coordinators.group_error import GroupError
+from tank_node.coordinators.machine.group_error import GroupError
 from tank_node.metrics import Metrics
 
 

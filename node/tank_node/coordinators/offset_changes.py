@@ -7,15 +7,15 @@ from typing import Final
 from tank_node.broker.broker import Broker
 from tank_node.cluster.view import TopicView
 from tank_node.coordinators.bugs import report_bug
-from tank_node.coordinators.committed_offset import NO_TOPIC_ID, CommittedOffset
-from tank_node.coordinators.deletion import Deletion
 from tank_node.coordinators.group import Group
-from tank_node.coordinators.group_error import GroupError
 from tank_node.coordinators.group_log import GroupChange, GroupLog
-from tank_node.coordinators.group_records import offset_record
-from tank_node.coordinators.group_requests import CommitRequest, TopicPartition
-from tank_node.coordinators.group_settings import GroupSettings
-from tank_node.coordinators.stored_record import StoredRecord
+from tank_node.coordinators.machine.committed_offset import NO_TOPIC_ID, CommittedOffset
+from tank_node.coordinators.machine.group_error import GroupError
+from tank_node.coordinators.machine.group_requests import CommitRequest, TopicPartition
+from tank_node.coordinators.machine.group_settings import GroupSettings
+from tank_node.coordinators.machine.stored_record import StoredRecord
+from tank_node.coordinators.offsets.deletion import Deletion
+from tank_node.coordinators.records.group_records import offset_record
 from tank_node.metrics import OK
 from tank_protos.wire.errors import WireError
 

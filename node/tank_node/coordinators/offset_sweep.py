@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from tank_node.broker.broker import Broker
-from tank_node.coordinators.committed_offset import NO_TOPIC_ID, CommittedOffset
 from tank_node.coordinators.group import Group
-from tank_node.coordinators.group_requests import TopicPartition
-from tank_node.coordinators.group_settings import GroupSettings
-from tank_node.coordinators.group_state import GroupState
-from tank_node.coordinators.offset_expiry import expiry_of
+from tank_node.coordinators.machine.committed_offset import NO_TOPIC_ID, CommittedOffset
+from tank_node.coordinators.machine.group_requests import TopicPartition
+from tank_node.coordinators.machine.group_settings import GroupSettings
+from tank_node.coordinators.machine.group_state import GroupState
+from tank_node.coordinators.offsets.offset_expiry import expiry_of
 
 _STEP: Final = 256
 """How many offsets of a group a step looks at: some 200 µs, or more if all of them go."""

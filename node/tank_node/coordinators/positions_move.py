@@ -13,12 +13,12 @@ from typing import Final
 
 from tank_node.broker.broker import Broker
 from tank_node.cluster.link import ChangeOutcome, GroupsOutcome, Position, PositionsOutcome
-from tank_node.coordinators.group_error import GroupError
 from tank_node.coordinators.group_partition import GroupPartition
-from tank_node.coordinators.group_records import offset_record
-from tank_node.coordinators.group_requests import CommittedOffset, TopicPartition
 from tank_node.coordinators.group_timer import GroupTimer
 from tank_node.coordinators.groups import Groups
+from tank_node.coordinators.machine.group_error import GroupError
+from tank_node.coordinators.machine.group_requests import CommittedOffset, TopicPartition
+from tank_node.coordinators.records.group_records import offset_record
 from tank_protos.feature_levels import NATIVE_GROUPS
 from tank_protos.wire.errors import WireError
 from tank_protos.wire.names import GROUPS_TOPIC

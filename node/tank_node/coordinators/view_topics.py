@@ -3,8 +3,8 @@
 from tank_node.broker.broker import Broker
 from tank_node.broker.topic_ids import topic_by_uuid, topic_uuid
 from tank_node.cluster.view import ChangeKind, TopicChange, TopicView
-from tank_node.coordinators.topic_pattern import TopicPattern
-from tank_node.coordinators.topics import InvalidPattern, TopicId, Topics, TopicShape
+from tank_node.coordinators.machine.topic_pattern import TopicPattern
+from tank_node.coordinators.machine.topics import InvalidPattern, TopicId, Topics, TopicShape
 from tank_protos.wire.names import INTERNAL_TOPICS
 
 _PATTERNS = 1_000

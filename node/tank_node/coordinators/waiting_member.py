@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from tank_node.coordinators.consumer_requests import ConsumerHeartbeatAnswer
-from tank_node.coordinators.group_error import GroupError
-from tank_node.coordinators.group_requests import JoinAnswer, SyncAnswer
+from tank_node.coordinators.machine.consumer_requests import ConsumerHeartbeatAnswer
+from tank_node.coordinators.machine.group_error import GroupError
+from tank_node.coordinators.machine.group_requests import JoinAnswer, SyncAnswer
 
 
 class WaitingMember:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from enum import IntEnum
 from typing import Final, Protocol
 
-from tank_node.coordinators.group_error import GroupError
+from tank_node.coordinators.machine.group_error import GroupError
 from tank_node.metrics import OK
 from tank_node.partition.refusal import Refusal
 from tank_protos.error_codes import ErrorCode

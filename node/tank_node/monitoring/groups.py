@@ -11,11 +11,11 @@ from itertools import islice
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from tank_node.broker.broker import Broker
-from tank_node.coordinators.group_error import GroupError
-from tank_node.coordinators.group_memory import GroupMemory
-from tank_node.coordinators.group_settings import GroupSettings
-from tank_node.coordinators.group_state import GroupState
 from tank_node.coordinators.groups import Groups
+from tank_node.coordinators.machine.group_error import GroupError
+from tank_node.coordinators.machine.group_memory import GroupMemory
+from tank_node.coordinators.machine.group_settings import GroupSettings
+from tank_node.coordinators.machine.group_state import GroupState
 from tank_node.metrics import Metrics
 from tank_node.replication.role import Role
 

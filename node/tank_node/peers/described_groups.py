@@ -1,11 +1,11 @@
 """A group in an answer to DescribeGroups (81), from what its coordinator knows."""
 
-from tank_node.coordinators.consumer_requests import DescribedConsumerGroup
-from tank_node.coordinators.group_error import GroupError
-from tank_node.coordinators.group_requests import DescribedMember
-from tank_node.coordinators.group_state import GroupState
+from tank_node.coordinators.classic.subscription import CONSUMER, topics_in
 from tank_node.coordinators.groups import Groups
-from tank_node.coordinators.subscription import CONSUMER, topics_in
+from tank_node.coordinators.machine.consumer_requests import DescribedConsumerGroup
+from tank_node.coordinators.machine.group_error import GroupError
+from tank_node.coordinators.machine.group_requests import DescribedMember
+from tank_node.coordinators.machine.group_state import GroupState
 from tank_node.peers.group_errors import error_code, telling
 from tank_protos.error_codes import GroupStateCode
 from tank_protos.generated.kafka.consumer_protocol_assignment import ConsumerProtocolAssignment

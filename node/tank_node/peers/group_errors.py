@@ -3,7 +3,7 @@ refusals."""
 
 from typing import Final
 
-from tank_node.coordinators.group_error import GroupError
+from tank_node.coordinators.machine.group_error import GroupError
 from tank_protos.error_codes import ErrorCode
 
 _CODES: Final = {

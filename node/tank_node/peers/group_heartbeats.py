@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from tank_node.coordinators.consumer_requests import ConsumerHeartbeat, ConsumerHeartbeatAnswer
+from tank_node.coordinators.machine.consumer_requests import ConsumerHeartbeat, ConsumerHeartbeatAnswer
 from tank_node.peers.group_errors import error_code, telling
 from tank_protos.generated.tank import AssignedTopic, GroupHeartbeatRequest, GroupHeartbeatResponse
 

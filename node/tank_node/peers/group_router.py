@@ -11,8 +11,8 @@ from typing import Final
 
 from tank_node.broker.broker import Broker
 from tank_node.cluster.view import NO_LEADER
-from tank_node.coordinators.group_error import GroupError
-from tank_node.coordinators.group_requests import CommitRequest, CommittedOffset, TopicPartition
+from tank_node.coordinators.machine.group_error import GroupError
+from tank_node.coordinators.machine.group_requests import CommitRequest, CommittedOffset, TopicPartition
 from tank_node.peers.group_errors import group_error
 from tank_node.peers.group_request import ALL_PARTITIONS, ForwardedGroupRequest
 from tank_node.peers.group_service import Asker, GroupService

@@ -11,18 +11,18 @@ from functools import partial
 from typing import Final
 
 from tank_node.broker.broker import Broker
-from tank_node.coordinators.commit_order import CommitOrder
-from tank_node.coordinators.group_error import GroupError
 from tank_node.coordinators.group_partition import GroupPartition
-from tank_node.coordinators.group_requests import (
+from tank_node.coordinators.groups import groups_of
+from tank_node.coordinators.loading_wait import LoadingWait
+from tank_node.coordinators.machine.group_error import GroupError
+from tank_node.coordinators.machine.group_requests import (
     CommitRequest,
     CommittedOffset,
     MemberName,
     TopicPartition,
 )
-from tank_node.coordinators.group_requests import ListedGroup as Listed
-from tank_node.coordinators.groups import groups_of
-from tank_node.coordinators.loading_wait import LoadingWait
+from tank_node.coordinators.machine.group_requests import ListedGroup as Listed
+from tank_node.coordinators.offsets.commit_order import CommitOrder
 from tank_node.coordinators.positions_move import LASTS_MS, PositionsMove
 from tank_node.limits import FETCHED_OFFSETS
 from tank_node.peers.described_groups import described

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from tank_node.cluster.link import CommitOutcome, GroupsOutcome, Position, PositionsOutcome
-from tank_node.coordinators.group_error import GroupError
+from tank_node.coordinators.machine.group_error import GroupError
 from tank_node.peers.group_errors import error_code, telling
 from tank_node.peers.group_request import answer_version
 from tank_node.peers.group_router import GroupRouter, router_of

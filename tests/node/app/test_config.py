@@ -7,7 +7,7 @@ import pytest
 
 from tank_node.app import config as node_config
 from tank_node.app.config import OPTIONS, ConfigError, LineFormat, ListenAddress, LogLevel, NodeConfig
-from tank_node.coordinators.group_settings import Migration
+from tank_node.coordinators.machine.group_settings import Migration
 from tank_protos.topic_settings import FlushPolicy
 
 HOME = {"HOME": "/home/u"}

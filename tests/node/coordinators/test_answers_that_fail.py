@@ -2,17 +2,17 @@
 
 from pathlib import Path
 
-from tank_node.coordinators.group_error import GroupError
 from tank_node.coordinators.group_log import GroupChange, GroupLog
-from tank_node.coordinators.group_records import offset_record
-from tank_node.coordinators.group_requests import (
+from tank_node.coordinators.machine.group_error import GroupError
+from tank_node.coordinators.machine.group_requests import (
     CommittedOffset,
     JoinAnswer,
     JoinRequest,
     ListedGroup,
     MemberName,
 )
-from tank_node.coordinators.group_settings import GroupSettings
+from tank_node.coordinators.machine.group_settings import GroupSettings
+from tank_node.coordinators.records.group_records import offset_record
 from tank_node.limits import Limits
 from tests.support.groups.coordinating import GROUP, Coordinating, coordinating
 

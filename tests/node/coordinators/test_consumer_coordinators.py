@@ -1,10 +1,10 @@
 """Groups of the consumer protocol over their coordinators, and to tools."""
 
-from tank_node.coordinators.consumer_requests import ConsumerHeartbeat
-from tank_node.coordinators.group_error import GroupError
-from tank_node.coordinators.group_limits import GroupLimits
-from tank_node.coordinators.group_settings import GroupSettings
-from tank_node.coordinators.group_state import GroupState
+from tank_node.coordinators.machine.consumer_requests import ConsumerHeartbeat
+from tank_node.coordinators.machine.group_error import GroupError
+from tank_node.coordinators.machine.group_limits import GroupLimits
+from tank_node.coordinators.machine.group_settings import GroupSettings
+from tank_node.coordinators.machine.group_state import GroupState
 from tests.support.groups.consumer_scene import SESSION_MS, ConsumerScene, two_members
 
 ALL = (0, 1, 2, 3)

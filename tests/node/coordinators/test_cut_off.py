@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tank_node.coordinators.group_error import GroupError
-from tank_node.coordinators.group_requests import MemberName
+from tank_node.coordinators.machine.group_error import GroupError
+from tank_node.coordinators.machine.group_requests import MemberName
 from tests.support.groups.coordinating import GROUP, Coordinating, coordinating
 from tests.support.nodes.broker_cell import BrokerCell, Told
 from tests.support.nodes.leading import append

@@ -3,8 +3,13 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from tank_node.coordinators.group_error import GroupError
-from tank_node.coordinators.group_requests import CommitRequest, CommittedOffset, MemberName, TopicPartition
+from tank_node.coordinators.machine.group_error import GroupError
+from tank_node.coordinators.machine.group_requests import (
+    CommitRequest,
+    CommittedOffset,
+    MemberName,
+    TopicPartition,
+)
 from tests.support.groups.coordinating import GROUP, Coordinating, coordinating
 
 PLACE = ("orders", 0)

@@ -3,9 +3,9 @@
 from dataclasses import replace
 from pathlib import Path
 
-from tank_node.coordinators.group_error import GroupError
-from tank_node.coordinators.group_memory import GROUP_BYTES, MEMBER_BYTES, OFFSET_BYTES
-from tank_node.coordinators.group_settings import GroupSettings
+from tank_node.coordinators.machine.group_error import GroupError
+from tank_node.coordinators.machine.group_memory import GROUP_BYTES, MEMBER_BYTES, OFFSET_BYTES
+from tank_node.coordinators.machine.group_settings import GroupSettings
 from tests.support.groups.coordinating import GROUP, Coordinating, coordinating
 
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from tank_node.cluster.view import ChangeKind
-from tank_node.coordinators.group_error import GroupError
-from tank_node.coordinators.group_records import batch_of, offset_record
-from tank_node.coordinators.group_requests import CommittedOffset, MemberName
-from tank_node.coordinators.group_settings import GroupSettings
-from tank_node.coordinators.group_state import GroupState
 from tank_node.coordinators.groups import random_member_id
+from tank_node.coordinators.machine.group_error import GroupError
+from tank_node.coordinators.machine.group_requests import CommittedOffset, MemberName
+from tank_node.coordinators.machine.group_settings import GroupSettings
+from tank_node.coordinators.machine.group_state import GroupState
+from tank_node.coordinators.records.group_records import batch_of, offset_record
 from tank_node.disk import OsDisk
 from tank_node.limits import Limits
 from tank_node.partition.refusal import Refusal

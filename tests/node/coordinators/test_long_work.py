@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from tank_node.coordinators.classic_group import ClassicGroup
+from tank_node.coordinators.classic.classic_group import ClassicGroup
+from tank_node.coordinators.consumer.group_machines import GroupMachines
 from tank_node.coordinators.group import Group
-from tank_node.coordinators.group_error import GroupError
-from tank_node.coordinators.group_machines import GroupMachines
 from tank_node.coordinators.group_partition import GroupPartition
-from tank_node.coordinators.group_requests import ListedGroup, MemberName
-from tank_node.coordinators.group_settings import GroupSettings
+from tank_node.coordinators.machine.group_error import GroupError
+from tank_node.coordinators.machine.group_requests import ListedGroup, MemberName
+from tank_node.coordinators.machine.group_settings import GroupSettings
 from tank_node.limits import Limits
 from tests.support.groups.coordinating import GROUP, Coordinating, coordinating
 from tests.support.groups.known_topics import KnownTopics

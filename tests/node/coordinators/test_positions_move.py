@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tank_node.cluster.link import ChangeOutcome, GroupsOutcome, Position
-from tank_node.coordinators.group_error import GroupError
 from tank_node.coordinators.group_partition import GroupPartition
+from tank_node.coordinators.machine.group_error import GroupError
 from tank_node.coordinators.positions_move import PositionsMove
 from tank_protos.error_codes import ErrorCode
 from tank_protos.feature_levels import GROUPS, NATIVE_GROUPS

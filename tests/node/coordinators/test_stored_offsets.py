@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from tank_node.coordinators.group_error import GroupError
-from tank_node.coordinators.group_settings import GroupSettings
+from tank_node.coordinators.machine.group_error import GroupError
+from tank_node.coordinators.machine.group_settings import GroupSettings
 from tests.support.groups.coordinating import coordinating
 
 ONE = GroupSettings(topic_partitions=1, initial_delay_ms=0)

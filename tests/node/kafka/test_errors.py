@@ -2,7 +2,7 @@
 
 import pytest
 
-from tank_node.coordinators.group_error import GroupError
+from tank_node.coordinators.machine.group_error import GroupError
 from tank_node.kafka.errors import KafkaError, of_controllers, of_fault, of_group, of_refusal
 from tank_node.partition.refusal import Refusal
 from tank_protos.error_codes import ErrorCode

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tank_node.coordinators.group_memory import GROUP_BYTES, OFFSET_BYTES
-from tank_node.coordinators.group_settings import GroupSettings
+from tank_node.coordinators.machine.group_memory import GROUP_BYTES, OFFSET_BYTES
+from tank_node.coordinators.machine.group_settings import GroupSettings
 from tank_node.monitoring import groups
 from tests.support.groups.coordinating import GROUP, Coordinating, coordinating
 

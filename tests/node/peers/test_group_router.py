@@ -8,8 +8,13 @@ from typing import TypeVar
 import pytest
 
 from tank_node.cluster.view import NO_LEADER, PartitionView, TopicView
-from tank_node.coordinators.group_error import GroupError
-from tank_node.coordinators.group_requests import CommitRequest, CommittedOffset, MemberName, TopicPartition
+from tank_node.coordinators.machine.group_error import GroupError
+from tank_node.coordinators.machine.group_requests import (
+    CommitRequest,
+    CommittedOffset,
+    MemberName,
+    TopicPartition,
+)
 from tank_node.peers.group_router import router_of
 from tank_protos.error_codes import ErrorCode, GroupStateCode
 from tank_protos.feature_levels import GROUPS, NATIVE_GROUPS

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from tank_node.coordinators.group_error import GroupError
-from tank_node.coordinators.group_requests import (
+from tank_node.coordinators.groups import Groups
+from tank_node.coordinators.machine.group_error import GroupError
+from tank_node.coordinators.machine.group_requests import (
     CommitRequest,
     CommittedOffset,
     DescribedGroup,
@@ -15,7 +16,6 @@ from tank_node.coordinators.group_requests import (
     SyncRequest,
     TopicPartition,
 )
-from tank_node.coordinators.groups import Groups
 from tank_node.security.gate import Gate
 from tests.support.nodes.bench_node import BenchNode
 from tests.support.nodes.kafka_line import KafkaLine

@@ -2,13 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
-from tank_node.coordinators.consumer_group import ConsumerGroup
-from tank_node.coordinators.consumer_records import ConsumerImage, ConsumerRecord
-from tank_node.coordinators.consumer_requests import ConsumerHeartbeat, ConsumerHeartbeatAnswer
-from tank_node.coordinators.group_actions import Answer, StoreRecords
-from tank_node.coordinators.group_error import GroupError
-from tank_node.coordinators.group_records import read
-from tank_node.coordinators.group_requests import (
+from tank_node.coordinators.consumer.consumer_group import ConsumerGroup
+from tank_node.coordinators.machine.consumer_requests import ConsumerHeartbeat, ConsumerHeartbeatAnswer
+from tank_node.coordinators.machine.group_actions import Answer, StoreRecords
+from tank_node.coordinators.machine.group_error import GroupError
+from tank_node.coordinators.machine.group_requests import (
     CommitRequest,
     JoinAnswer,
     JoinRequest,
@@ -16,8 +14,10 @@ from tank_node.coordinators.group_requests import (
     SyncAnswer,
     SyncRequest,
 )
-from tank_node.coordinators.group_settings import GroupSettings
-from tank_node.coordinators.group_state import GroupState
+from tank_node.coordinators.machine.group_settings import GroupSettings
+from tank_node.coordinators.machine.group_state import GroupState
+from tank_node.coordinators.records.consumer_records import ConsumerImage, ConsumerRecord
+from tank_node.coordinators.records.group_records import read
 from tank_protos.generated.kafka.consumer_protocol_subscription import (
     ConsumerProtocolSubscription,
     TopicPartition,

@@ -4,17 +4,23 @@ and what must hold whatever they do."""
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tank_node.coordinators.consumer_group import ConsumerGroup
-from tank_node.coordinators.consumer_records import ConsumerImage, ConsumerRecord
-from tank_node.coordinators.consumer_requests import ConsumerHeartbeat, ConsumerHeartbeatAnswer
-from tank_node.coordinators.group_actions import Answer, StoreRecords
-from tank_node.coordinators.group_error import GroupError
-from tank_node.coordinators.group_records import read
-from tank_node.coordinators.group_requests import JoinAnswer, JoinRequest, MemberName, SyncAnswer, SyncRequest
-from tank_node.coordinators.group_settings import GroupSettings
-from tank_node.coordinators.group_state import GroupState
-from tank_node.coordinators.stored_record import StoredRecord
-from tank_node.coordinators.subscription import read_assignment
+from tank_node.coordinators.classic.subscription import read_assignment
+from tank_node.coordinators.consumer.consumer_group import ConsumerGroup
+from tank_node.coordinators.machine.consumer_requests import ConsumerHeartbeat, ConsumerHeartbeatAnswer
+from tank_node.coordinators.machine.group_actions import Answer, StoreRecords
+from tank_node.coordinators.machine.group_error import GroupError
+from tank_node.coordinators.machine.group_requests import (
+    JoinAnswer,
+    JoinRequest,
+    MemberName,
+    SyncAnswer,
+    SyncRequest,
+)
+from tank_node.coordinators.machine.group_settings import GroupSettings
+from tank_node.coordinators.machine.group_state import GroupState
+from tank_node.coordinators.machine.stored_record import StoredRecord
+from tank_node.coordinators.records.consumer_records import ConsumerImage, ConsumerRecord
+from tank_node.coordinators.records.group_records import read
 from tests.support.groups.consumer_scene import subscription
 from tests.support.groups.known_topics import KnownTopics
 

@@ -6,8 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from tank_node.cluster.view import ChangeKind
-from tank_node.coordinators.group_error import GroupError
-from tank_node.coordinators.group_requests import (
+from tank_node.coordinators.groups import Groups
+from tank_node.coordinators.machine.group_error import GroupError
+from tank_node.coordinators.machine.group_requests import (
     CommitRequest,
     CommittedOffset,
     JoinAnswer,
@@ -17,8 +18,7 @@ from tank_node.coordinators.group_requests import (
     SyncRequest,
     TopicPartition,
 )
-from tank_node.coordinators.group_settings import GroupSettings
-from tank_node.coordinators.groups import Groups
+from tank_node.coordinators.machine.group_settings import GroupSettings
 from tank_node.disk import Disk
 from tank_node.limits import Limits
 from tank_node.partition.partition import Partition

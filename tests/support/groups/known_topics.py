@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from tank_node.coordinators.topic_pattern import TopicPattern
-from tank_node.coordinators.topics import TopicId, Topics, TopicShape
+from tank_node.coordinators.machine.topic_pattern import TopicPattern
+from tank_node.coordinators.machine.topics import TopicId, Topics, TopicShape
 
 
 class KnownTopics(Topics):

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 
-from tank_node.coordinators.classic_group import ClassicGroup
-from tank_node.coordinators.group_actions import Answer, Store
-from tank_node.coordinators.group_error import GroupError
-from tank_node.coordinators.group_limits import GroupLimits
-from tank_node.coordinators.group_requests import (
+from tank_node.coordinators.classic.classic_group import ClassicGroup
+from tank_node.coordinators.machine.group_actions import Answer, Store
+from tank_node.coordinators.machine.group_error import GroupError
+from tank_node.coordinators.machine.group_limits import GroupLimits
+from tank_node.coordinators.machine.group_requests import (
     NO_GENERATION,
     CommitRequest,
     JoinAnswer,
@@ -15,8 +15,8 @@ from tank_node.coordinators.group_requests import (
     SyncAnswer,
     SyncRequest,
 )
-from tank_node.coordinators.group_settings import GroupSettings
-from tank_node.coordinators.group_state import GroupState
+from tank_node.coordinators.machine.group_settings import GroupSettings
+from tank_node.coordinators.machine.group_state import GroupState
 from tank_protos.generated.kafka.group_metadata_value import GroupMetadataValue
 
 SESSION_MS = 10_000

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, field
 
-from tank_node.coordinators.classic_group import ClassicGroup
-from tank_node.coordinators.group_actions import Answer, Store
-from tank_node.coordinators.group_error import GroupError
-from tank_node.coordinators.group_requests import (
+from tank_node.coordinators.classic.classic_group import ClassicGroup
+from tank_node.coordinators.machine.group_actions import Answer, Store
+from tank_node.coordinators.machine.group_error import GroupError
+from tank_node.coordinators.machine.group_requests import (
     CommitRequest,
     JoinAnswer,
     JoinRequest,
@@ -13,7 +13,7 @@ from tank_node.coordinators.group_requests import (
     SyncAnswer,
     SyncRequest,
 )
-from tank_node.coordinators.group_settings import GroupSettings
+from tank_node.coordinators.machine.group_settings import GroupSettings
 from tank_protos.generated.kafka.group_metadata_value import GroupMetadataValue
 
 INITIAL_MS = 3_000

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from tank_node.coordinators.group_settings import GroupSettings
 from tank_node.coordinators.groups import groups_of
+from tank_node.coordinators.machine.group_settings import GroupSettings
 from tank_node.kafka.configs.replication_factors import default_replication_factor
 from tank_node.kafka.configs.topic_configs import ConfigSource, ConfigType, shown
 from tank_node.kafka.settings import KafkaSettings

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Final
 
 from tank_node.broker.topic_ids import topic_uuid
 from tank_node.cluster.view import ClusterView
-from tank_node.coordinators.consumer_requests import DescribedConsumerMember
-from tank_node.coordinators.group_error import GroupError
 from tank_node.coordinators.groups import groups_of
+from tank_node.coordinators.machine.consumer_requests import DescribedConsumerMember
+from tank_node.coordinators.machine.group_error import GroupError
 from tank_node.kafka import authorized_operations
 from tank_node.kafka.errors import KafkaError, first_error, of_group, outcome_of
 from tank_node.limits import DESCRIBED_PARTITIONS

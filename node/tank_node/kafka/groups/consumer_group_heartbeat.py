@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from tank_node.broker.topic_ids import topic_by_uuid, topic_uuid
 from tank_node.cluster.view import ClusterView
-from tank_node.coordinators.consumer_requests import ConsumerHeartbeat, ConsumerHeartbeatAnswer
-from tank_node.coordinators.group_error import GroupError
 from tank_node.coordinators.groups import groups_of
+from tank_node.coordinators.machine.consumer_requests import ConsumerHeartbeat, ConsumerHeartbeatAnswer
+from tank_node.coordinators.machine.group_error import GroupError
 from tank_node.kafka.client_host import client_host
 from tank_node.kafka.errors import of_group, outcome_of
 from tank_protos.generated.kafka import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse

@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING, Final
 
-from tank_node.coordinators.group_error import GroupError
-from tank_node.coordinators.group_state import GroupState
 from tank_node.coordinators.groups import groups_of
+from tank_node.coordinators.machine.group_error import GroupError
+from tank_node.coordinators.machine.group_state import GroupState
 from tank_node.kafka import authorized_operations
 from tank_node.kafka.errors import KafkaError, first_error, of_group, outcome_of
 from tank_node.limits import DESCRIBED_MEMBER_BYTES

@@ -3,8 +3,8 @@
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from tank_node.coordinators.group_error import GroupError
 from tank_node.coordinators.groups import groups_of
+from tank_node.coordinators.machine.group_error import GroupError
 from tank_node.kafka.errors import KafkaError, first_error, of_group, outcome_of
 from tank_node.kafka.leaders import NO_BROKER, endpoint_of
 from tank_protos.generated.kafka import (

@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from tank_node.coordinators.group_error import GroupError
-from tank_node.coordinators.group_requests import MemberName
 from tank_node.coordinators.groups import groups_of
+from tank_node.coordinators.machine.group_error import GroupError
+from tank_node.coordinators.machine.group_requests import MemberName
 from tank_node.kafka.errors import of_group, outcome_of
 from tank_protos.generated.kafka import HeartbeatRequest, HeartbeatResponse
 

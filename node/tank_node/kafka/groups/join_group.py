@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING, Final
 
-from tank_node.coordinators.group_requests import JoinAnswer, JoinRequest, MemberName
 from tank_node.coordinators.groups import groups_of
+from tank_node.coordinators.machine.group_requests import JoinAnswer, JoinRequest, MemberName
 from tank_node.kafka.client_host import client_host
 from tank_node.kafka.errors import of_group, outcome_of
 from tank_protos.generated.kafka import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember

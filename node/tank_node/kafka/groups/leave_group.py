@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from tank_node.coordinators.group_error import GroupError
 from tank_node.coordinators.groups import groups_of
+from tank_node.coordinators.machine.group_error import GroupError
 from tank_node.kafka.errors import first_error, of_group, outcome_of
 from tank_protos.generated.kafka import (
     LeaveGroupRequest,

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from tank_node.coordinators.group_error import GroupError
-from tank_node.coordinators.group_requests import ListedGroup as Listed
 from tank_node.coordinators.groups import groups_of
+from tank_node.coordinators.machine.group_error import GroupError
+from tank_node.coordinators.machine.group_requests import ListedGroup as Listed
 from tank_node.kafka.errors import of_group, outcome_of
 from tank_node.kafka.list_slices import ListSlices
 from tank_node.kafka.settling import KafkaPause

@@ -3,9 +3,14 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from tank_node.coordinators.group_error import GroupError
-from tank_node.coordinators.group_requests import CommitRequest, CommittedOffset, MemberName, TopicPartition
 from tank_node.coordinators.groups import groups_of
+from tank_node.coordinators.machine.group_error import GroupError
+from tank_node.coordinators.machine.group_requests import (
+    CommitRequest,
+    CommittedOffset,
+    MemberName,
+    TopicPartition,
+)
 from tank_node.kafka.errors import KafkaError, first_error, of_group, outcome_of
 from tank_node.peers.group_router import router_of
 from tank_protos.feature_levels import NATIVE_GROUPS

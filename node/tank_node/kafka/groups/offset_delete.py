@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from tank_node.coordinators.group_error import GroupError
-from tank_node.coordinators.group_requests import TopicPartition
 from tank_node.coordinators.groups import groups_of
+from tank_node.coordinators.machine.group_error import GroupError
+from tank_node.coordinators.machine.group_requests import TopicPartition
 from tank_node.kafka.errors import first_error, of_group, outcome_of
 from tank_protos.generated.kafka import (
     OffsetDeleteRequest,

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from tank_node.coordinators.group_error import GroupError
-from tank_node.coordinators.group_memory import text_bytes
-from tank_node.coordinators.group_requests import CommittedOffset, TopicPartition
 from tank_node.coordinators.groups import groups_of
+from tank_node.coordinators.machine.group_error import GroupError
+from tank_node.coordinators.machine.group_memory import text_bytes
+from tank_node.coordinators.machine.group_requests import CommittedOffset, TopicPartition
 from tank_node.kafka.errors import KafkaError, first_error, of_group, outcome_of
 from tank_node.limits import FETCHED_NOTE_BYTES, FETCHED_OFFSETS
 from tank_node.peers.group_router import router_of

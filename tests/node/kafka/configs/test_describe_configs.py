@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tank_node.cluster.view import ChangeKind
-from tank_node.coordinators.group_settings import GroupSettings
+from tank_node.coordinators.machine.group_settings import GroupSettings
 from tank_node.kafka.configs.topic_configs import ConfigSource
 from tank_node.kafka.errors import KafkaError
 from tank_node.kafka.settings import KafkaSettings

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tank_node.broker.topic_ids import topic_uuid
-from tank_node.coordinators.group_settings import GroupSettings
+from tank_node.coordinators.machine.group_settings import GroupSettings
 from tank_node.kafka.errors import KafkaError
 from tank_protos.generated.kafka import (
     ConsumerGroupDescribeRequest,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tank_node.coordinators.group_error import GroupError
+from tank_node.coordinators.machine.group_error import GroupError
 from tank_protos.generated.kafka import DeleteGroupsRequest, DeleteGroupsResponse
 from tests.support.clients.scripted_groups import GroupLine, ScriptedGroups
 from tests.support.nodes.bench_node import BenchNode

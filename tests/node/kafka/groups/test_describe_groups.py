@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from tank_node.coordinators.group_error import GroupError
-from tank_node.coordinators.group_requests import DescribedGroup, DescribedMember
-from tank_node.coordinators.group_state import GroupState
+from tank_node.coordinators.machine.group_error import GroupError
+from tank_node.coordinators.machine.group_requests import DescribedGroup, DescribedMember
+from tank_node.coordinators.machine.group_state import GroupState
 from tank_node.kafka.groups import describe_groups
 from tank_protos.generated.kafka import DescribeGroupsRequest, DescribeGroupsResponse
 from tank_protos.generated.kafka.describe_groups_response import DescribedGroup as KafkasGroup

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import pytest
 
-from tank_node.coordinators.group_settings import GroupSettings
+from tank_node.coordinators.machine.group_settings import GroupSettings
 from tank_protos.generated.kafka import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tank_node.coordinators.group_error import GroupError
-from tank_node.coordinators.group_requests import MemberName
+from tank_node.coordinators.machine.group_error import GroupError
+from tank_node.coordinators.machine.group_requests import MemberName
 from tank_protos.generated.kafka import HeartbeatRequest, HeartbeatResponse
 from tests.support.clients.scripted_groups import GroupLine, ScriptedGroups
 from tests.support.nodes.bench_node import BenchNode

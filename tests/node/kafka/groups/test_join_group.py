@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tank_node.coordinators.group_error import GroupError
-from tank_node.coordinators.group_requests import JoinAnswer, JoinedMember, JoinRequest, MemberName
+from tank_node.coordinators.machine.group_error import GroupError
+from tank_node.coordinators.machine.group_requests import JoinAnswer, JoinedMember, JoinRequest, MemberName
 from tank_protos.generated.kafka import (
     HeartbeatRequest,
     JoinGroupRequest,

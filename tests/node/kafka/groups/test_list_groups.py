@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tank_node.coordinators.group_error import GroupError
-from tank_node.coordinators.group_requests import DescribedGroup
-from tank_node.coordinators.group_state import GroupState
+from tank_node.coordinators.machine.group_error import GroupError
+from tank_node.coordinators.machine.group_requests import DescribedGroup
+from tank_node.coordinators.machine.group_state import GroupState
 from tank_protos.generated.kafka import ListGroupsRequest, ListGroupsResponse
 from tests.support.clients.scripted_groups import GroupLine, ScriptedGroups
 from tests.support.nodes.bench_node import BenchNode

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tank_node.coordinators.group_error import GroupError
+from tank_node.coordinators.machine.group_error import GroupError
 from tank_protos.generated.kafka import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,

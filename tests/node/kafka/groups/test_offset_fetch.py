@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tank_node.coordinators.group_error import GroupError
-from tank_node.coordinators.group_requests import CommittedOffset
+from tank_node.coordinators.machine.group_error import GroupError
+from tank_node.coordinators.machine.group_requests import CommittedOffset
 from tank_node.kafka.groups import offset_fetch
 from tank_protos.feature_levels import GROUPS
 from tank_protos.generated.kafka import (

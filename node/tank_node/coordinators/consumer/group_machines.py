@@ -1,0 +1,49 @@
+"""Makes the machines of groups."""
+
+from collections.abc import Callable
+
+from tank_node.coordinators.classic.classic_group import ClassicGroup
+from tank_node.coordinators.consumer.consumer_group import ConsumerGroup
+from tank_node.coordinators.consumer.group_migration import GroupMigration
+from tank_node.coordinators.machine.group_machine import GroupMachine
+from tank_node.coordinators.machine.group_settings import GroupSettings
+from tank_node.coordinators.machine.topics import Topics
+from tank_node.coordinators.records.consumer_records import ConsumerImage
+from tank_protos.generated.kafka.group_metadata_value import GroupMetadataValue
+
+
+class GroupMachines:
+    """The machines of one broker's groups, with what all of them share."""
+
+    __slots__ = ("_migration", "_new_member_id", "_topics", "settings")
+
+    def __init__(self, settings: GroupSettings, topics: Topics, new_member_id: Callable[[str], str]) -> None:
+        """new_member_id: makes an id that no other member has, which begins with its argument."""
+        self.settings = settings
+        self._migration = GroupMigration(settings, topics, new_member_id)
+        self._topics = topics
+        self._new_member_id = new_member_id
+
+    def new(self, group_id: str) -> ClassicGroup:
+        """A group that no member has joined."""
+        return ClassicGroup(group_id, self.settings, self._new_member_id)
+
+    def classic(self, group_id: str, image: GroupMetadataValue, now_ms: int) -> ClassicGroup:
+        """A group of the classic protocol as it is stored."""
+        return ClassicGroup.from_image(group_id, self.settings, self._new_member_id, image, now_ms)
+
+    def consumer(self, group_id: str, image: ConsumerImage, now_ms: int) -> ConsumerGroup:
+        """A group of the consumer protocol as it is stored."""
+        return ConsumerGroup.from_image(
+            group_id, self.settings, self._topics, self._new_member_id, image, now_ms
+        )
+
+    def converted(self, machine: GroupMachine, now_ms: int, wall_ms: int) -> GroupMachine | None:
+        """The group's machine of the other protocol; None if it can't have one. Members of a group of the
+        consumer protocol have all left, or speak the classic protocol."""
+        if isinstance(machine, ClassicGroup):
+            return self._migration.upgraded(machine, now_ms)
+        assert isinstance(machine, ConsumerGroup), "there are two protocols"
+        if machine.has_nobody:
+            return self._migration.emptied(machine, now_ms, wall_ms)
+        return self._migration.downgraded(machine, now_ms, wall_ms)
