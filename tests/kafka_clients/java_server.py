@@ -60,7 +60,8 @@ class JavaServer:
     def check(self) -> None:
         """Raises RuntimeError when it has ended."""
         if self._process is not None and self._process.poll() is not None:
-            raise RuntimeError(f"a server has ended: {self._output.read_text()[-400:]}")
+            said = [line for line in self._output.read_text().splitlines() if not line.startswith("\tat ")]
+            raise RuntimeError(f"a server has ended: {' '.join(said)[-400:]}")
 
 
 def until(servers: Sequence[JavaServer], true: Callable[[], bool], wait_s: float) -> None:

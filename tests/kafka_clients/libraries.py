@@ -6,6 +6,7 @@ left out, and the run says so.
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -200,6 +201,26 @@ def java_command(folder: Path, program: str) -> list[str]:
 
 def _java(folder: Path) -> list[str]:
     return java_command(folder, "JavaClient")
+
+
+def java_since(release: int) -> str:
+    """The newest Java of JAVA_HOME and below /usr/lib/jvm, which is of this release at least. Raises
+    NotInstalledError."""
+    homes = [Path(os.environ["JAVA_HOME"])] if os.environ.get("JAVA_HOME") else []
+    homes += Path("/usr/lib/jvm").glob("*")
+    found = {_java_release(home): home for home in homes}
+    if not found or max(found) < release:
+        raise NotInstalledError(f"it needs Java {release}: install it, or set JAVA_HOME to it")
+    return str(found[max(found)] / "bin" / "java")
+
+
+def _java_release(home: Path) -> int:
+    """0: there is no Java."""
+    try:
+        said = re.search(r'^JAVA_VERSION="(\d+)', (home / "release").read_text(), re.MULTILINE)
+    except OSError:
+        return 0
+    return int(said[1]) if said else 0
 
 
 def _nothing(folder: Path) -> None:

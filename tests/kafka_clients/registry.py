@@ -10,12 +10,14 @@ from typing import Final, Self
 from urllib.error import HTTPError
 
 from tests.kafka_clients.java_server import JavaServer, await_replicas, until
-from tests.kafka_clients.libraries import Jar, install_archive
+from tests.kafka_clients.libraries import Jar, install_archive, java_since
 from tests.support.patience import patient
 from tests.support.processes.cluster import LocalCluster
 
 VERSION: Final = "3.3.3"
 ARCHIVE: Final[Jar] = ("io.apicurio", "apicurio-registry-app", VERSION)
+JAVA_RELEASE: Final = 21
+"""The oldest that it runs on."""
 STEPS: Final = 4
 START_S: Final = patient(180.0)
 """The longest that two registries may take to start on a busy machine: some 15 s of a processor's time
@@ -27,6 +29,7 @@ _SCHEMA_PATH: Final = "apis/ccompat/v7"
 
 def install(folder: Path) -> None:
     """Installs the registry into a folder. Raises NotInstalledError."""
+    java_since(JAVA_RELEASE)
     install_archive(folder / "registry", ARCHIVE, "tar.gz:all")
 
 
@@ -37,13 +40,14 @@ class Registry(JavaServer):
         """Args: folder: where it is installed. work: for its output."""
         super().__init__(work / f"registry-{number}.output")
         jar = str(folder / "registry/quarkus-run.jar")
-        self._command = ["java", "-Xmx384m", "-XX:TieredStopAtLevel=1", "-jar", jar]
+        self._command = [java_since(JAVA_RELEASE), "-Xmx384m", "-XX:TieredStopAtLevel=1", "-jar", jar]
         self._environment = os.environ | {
             "APICURIO_STORAGE_KIND": "kafkasql",
             "APICURIO_KAFKASQL_BOOTSTRAP_SERVERS": servers,
             "QUARKUS_HTTP_HOST": "127.0.0.1",
             "QUARKUS_HTTP_PORT": str(self.port),
-            "QUARKUS_MANAGEMENT_ENABLED": "false",
+            "QUARKUS_MANAGEMENT_HOST": "127.0.0.1",
+            "QUARKUS_MANAGEMENT_PORT": "0",
             "QUARKUS_LOG_LEVEL": "WARN",
         }
 
