@@ -293,10 +293,11 @@ class Limits:
     dies close one after the other, those of its clients before those of other brokers, and on a busy machine
     some milliseconds pass between the two: a client's question may come before this broker knows."""
 
-    lost_broker_listed_ms: int = 10_000
+    lost_broker_listed_ms: int = 4_000
     """How long, after the connections with a broker have broken, Kafka's Metadata lists it although it is
     fenced by then. librdkafka 2.16 gives up a broker that is not listed any more, and with it, for a second,
-    the partitions that it has just moved from that broker to the new leader."""
+    the partitions that it has just moved from that broker to the new leader. It must not be listed for long:
+    franz-go 1.18 asks no other broker for a group's coordinator as long as the one that it knows is listed."""
 
     ack_timeout_ms: int = 8_000
     """How long a produce request waits for replicas when it has no timeout of its own, as in TANK."""
