@@ -297,7 +297,7 @@ class Limits:
     """How long, after the connections with a broker have broken, Kafka's Metadata lists it although it is
     fenced by then. librdkafka 2.16 gives up a broker that is not listed any more, and with it, for a second,
     the partitions that it has just moved from that broker to the new leader. It must not be listed for long:
-    franz-go 1.18 asks no other broker for a group's coordinator as long as the one that it knows is listed."""
+    franz-go 1.18 asks for a group's coordinator anew only when the one that it knows is not listed."""
 
     ack_timeout_ms: int = 8_000
     """How long a produce request waits for replicas when it has no timeout of its own, as in TANK."""

@@ -30,7 +30,9 @@ def test_folders_are_two_levels_deep_at_most() -> None:
     deep = {
         str(p)
         for p in python_files()
-        if p.parts[0] in ROOMS and len(p.parts) > 4 + (p.parts[:3] in with_rooms) and "generated" not in p.parts
+        if p.parts[0] in ROOMS
+        and len(p.parts) > 4 + (p.parts[:3] in with_rooms)
+        and "generated" not in p.parts
     }
     assert not deep, deep
 

@@ -115,7 +115,7 @@ class ConsumerGroup(GroupMachine):
                 member.said.client_id,
                 member.said.client_host,
                 tuple(sorted(member.said.topics)),
-                member.said.regex or None,
+                member.said.regex,
                 sharing.named(member.standing.assigned),
                 sharing.named(sharing.targets.of(member.member_id)),
                 member.is_classic,

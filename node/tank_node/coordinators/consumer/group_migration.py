@@ -12,6 +12,7 @@ from tank_node.coordinators.classic.subscription import (
     read_subscription,
 )
 from tank_node.coordinators.consumer.consumer_group import ConsumerGroup
+from tank_node.coordinators.consumer.consumer_sharing import Sharing
 from tank_node.coordinators.machine.group_error import GroupError
 from tank_node.coordinators.machine.group_settings import GroupSettings, Migration
 from tank_node.coordinators.machine.group_state import GroupState
@@ -91,7 +92,7 @@ class GroupMigration:
                     assignment_bytes(metadata, sharing.named(member.standing.assigned)),
                 )
             )
-        image = GroupMetadataValue(CONSUMER, sharing.epoch, protocol, first.member_id, wall_ms, members)
+        image = GroupMetadataValue(CONSUMER, _told(sharing), protocol, first.member_id, wall_ms, members)
         sharing.outbox.end(group.tombstones(), group_record(group.group_id, image))
         return self._classic(group.group_id, image, now_ms, begins_anew=True)
 
@@ -106,6 +107,14 @@ class GroupMigration:
         return ClassicGroup.from_image(
             group_id, self._settings, self._new_member_id, image, now_ms, begins_anew=begins_anew
         )
+
+
+def _told(sharing: Sharing) -> int:
+    """The last epoch that a member can have heard of. The end of the last member of the other protocol began
+    another one, which is not stored: it does not come, so that those who stay are asked to join again and not
+    refused for a generation that is over."""
+    epoch = sharing.epoch
+    return epoch - 1 if all(member.standing.epoch < epoch for member in sharing.members) else epoch
 
 
 def _said(member: Member, subscription: ConsumerSubscription) -> Said:

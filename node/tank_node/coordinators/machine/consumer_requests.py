@@ -78,7 +78,8 @@ class DescribedConsumerMember:
     client_id: str
     client_host: str
     topics: tuple[str, ...]
-    regex: str | None
+    regex: str
+    """A pattern of more topics; empty: none."""
     assignment: Partitions
     """What the member has."""
     target: Partitions

@@ -42,8 +42,12 @@ def consumer_group_heartbeat(call: "KafkaCall", body: memoryview) -> None:
             )
         call.answer(response, outcome_of(error))
 
-    if call.version >= _CHOOSES_ID_SINCE and not request.member_id:
+    message = ""
+    if not request.group_id:
+        message = "a group has a name"
+    elif call.version >= _CHOOSES_ID_SINCE and not request.member_id:
         message = "a member chooses its id"
+    if message:
         done(ConsumerHeartbeatAnswer(GroupError.INVALID_REQUEST, message))
         return
     topics = request.subscribed_topic_names

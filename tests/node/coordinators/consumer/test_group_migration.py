@@ -211,6 +211,22 @@ def test_the_group_is_classic_again_when_only_classic_members_are_left(tmp_path:
         assert Group(at).listed() == [(GroupState.COMPLETING_REBALANCE, True)]
 
 
+def test_a_classic_member_of_the_last_epoch_is_asked_to_join_again_when_the_group_is_classic(
+    tmp_path: Path,
+) -> None:
+    with coordinating(tmp_path) as at:
+        group = Group(at)
+        group.heartbeat("a")
+        (asked,) = group.begin_join()
+        (found,) = group.begin_join(asked.member_id) if asked.error is not NONE else (asked,)
+        group.sync(found.member_id, found.generation)
+        group.heartbeat("a", -1)
+        assert group.listed() == [(GroupState.PREPARING_REBALANCE, True)]
+        assert group.classic_heartbeat(found.member_id, found.generation) is GroupError.REBALANCING
+        (answer,) = group.begin_join(found.member_id)
+        assert answer.generation == found.generation + 1
+
+
 def test_a_downgraded_group_is_classic_to_another_coordinator(tmp_path: Path) -> None:
     with coordinating(tmp_path) as at:
         group = Group(at)

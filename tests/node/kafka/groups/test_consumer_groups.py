@@ -64,12 +64,13 @@ class Client:
         owned: Sequence[int] | None = None,
         *,
         regex: str | None = None,
+        group: str = GROUP,
         version: int = HEARTBEAT,
     ) -> ConsumerGroupHeartbeatResponse:
         joins = epoch == 0
         partitions = None if owned is None else [TopicPartitions(self.orders, list(owned))]
         request = ConsumerGroupHeartbeatRequest(
-            GROUP,
+            group,
             self.member_id,
             epoch,
             None,
@@ -139,6 +140,12 @@ def test_a_member_of_version_1_has_an_id(there: Coordinating) -> None:
     assert answer.error_code == KafkaError.INVALID_REQUEST
     assert answer.error_message
     assert answer.member_id is None
+
+
+def test_a_group_has_a_name(there: Coordinating) -> None:
+    answer = Client(there, "a").heartbeat(0, group="")
+    assert answer.error_code == KafkaError.INVALID_REQUEST
+    assert answer.error_message
 
 
 def test_a_member_may_read_by_a_regular_expression(there: Coordinating) -> None:
