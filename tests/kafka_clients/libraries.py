@@ -242,7 +242,7 @@ LIBRARIES: Final = (
     StockLibrary(
         "franz-go",
         "franz-go",
-        "1.18.1",
+        "1.22.2",
         CODECS,
         "",
         _install_franz_go,

@@ -25,6 +25,30 @@ REFUSED: Final = (
 NAMED: Final = "A topic without partitions is in the answer to a commit, too."
 ASSIGNMENT: Final = "Assignments are shown of stable groups alone: Kafka shows those of before, too."
 OPERATIONS: Final = "Groups have no settings: to read and to change them is not among the operations."
+AT_ONCE: Final = "The topics of a pattern are in the first answer: Kafka looks for them a moment later."
+OLD_COMMIT: Final = (
+    "A member's commit of a version that can't be told of a stale epoch is taken in its present epoch: Kafka "
+    "refuses the version."
+)
+UNNAMED: Final = (
+    "Fetches without a member's id are not a member's: Kafka wants the id to be null, and not empty."
+)
+RISES: Final = (
+    "Generations and epochs only rise, also where an empty group changes its protocol: Kafka begins again "
+    "at 1."
+)
+OTHER_KIND: Final = (
+    "A member that was of a group before the group became another kind is unknown there: Kafka says that "
+    "there is no such group."
+)
+CHOICE: Final = (
+    "Which of a member's partitions another one gets is not laid down: both take as many, and move none "
+    "that need not move."
+)
+GIVEN_ID: Final = (
+    "An id that the coordinator gives begins with the client's name in groups of both protocols: Kafka's "
+    "doesn't in those of the consumer protocol."
+)
 
 _DESCRIBED: Final = "admin.described"
 _FOUND: Final = "admin.coordinators"
@@ -66,4 +90,23 @@ KNOWN: Final[dict[str, dict[str, str]]] = {
         **{f"groups, v{version} #1": ONCE for version in (4, 5, 6)},
         **{f"other keys, v{version} #1": ONCE for version in (4, 5)},
     },
+    "consumer.by_an_expression": {"one: joins, v1 #1": AT_ONCE},
+    "consumer.positions": {"one commits, v8 #1": OLD_COMMIT, "no member fetches, v9 #1": UNNAMED},
+    "consumer.asked_as_classic": {"a worker joins, v3 #1": RISES, "one: lives, v1 #1": OTHER_KIND},
+    "migration.from_classic": dict.fromkeys(
+        ("two: joins, v1 #1", "both kinds: described, v1 #1", "one syncs, v5 #2"), CHOICE
+    ),
+    "migration.back_to_classic": {
+        **dict.fromkeys(
+            (
+                "one asks for an id, v9 #1",
+                "one joins, v9 #1",
+                "both kinds: described, v1 #1",
+                "one joins, v9 #2",
+            ),
+            GIVEN_ID,
+        ),
+        "classic: described as classic, v6 #1": ASSIGNMENT,
+    },
+    "migration.an_empty_group": {"one joins, v9 #1": RISES},
 }
