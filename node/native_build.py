@@ -28,7 +28,12 @@ ROOMS = ("node", "protos")
 MODULES = (
     *("clock", "frame_session", "metrics", "output", "session"),
     *("broker.broker", "broker.deadlines", "broker.topic_waits", "broker.unpacking"),
-    *("coordinators.bugs", "coordinators.group", "coordinators.group_hash", "coordinators.group_listing"),
+    *(
+        "coordinators.bugs",
+        "coordinators.group",
+        "coordinators.machine.group_hash",
+        "coordinators.group_listing",
+    ),
     *("coordinators.group_load", "coordinators.group_log", "coordinators.group_partition"),
     *("coordinators.group_room", "coordinators.group_timer", "coordinators.long_work"),
     *("coordinators.offset_changes", "coordinators.offset_sweep", "coordinators.partition_watch"),

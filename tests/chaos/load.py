@@ -22,7 +22,6 @@ from pathlib import Path
 from tank_client import Client, ClientSettings, ConsumerSettings, ProducerSettings, TankError
 from tank_client.model import parse_servers
 from tank_client.producer import BundleDelivery, Producer
-from tests.chaos import our_groups
 from tests.chaos.client_thread import ClientThread
 from tests.chaos.raw_clients import OLD_CLIENT, SERVERS_VERSION
 from tests.chaos.raw_readers import RawReader
@@ -342,8 +341,17 @@ class ClientThreads:
             client.recorder.close()
 
 
-async def run(load: Load, old: bool) -> None:
-    """All of them, until standard input ends."""
+def _sharing(load: Load) -> list[asyncio.Task[None]]:
+    """A group of our client's consumers. It is imported here, because older clients have none that share."""
+    from tests.chaos import our_groups
+
+    group = our_groups.OurGroup(SHARED, places([SHARED]), SETTINGS)
+    members = [our_groups.share(load, group, number) for number in range(our_groups.MEMBERS)]
+    return [asyncio.create_task(each) for each in (our_groups.watch(load, group), *members)]
+
+
+async def run(load: Load, old: bool, *, groups: bool) -> None:
+    """All of them, until standard input ends. groups: whether consumers of a group share a topic."""
     threads = ClientThreads()
     load.seen.update(dict.fromkeys(places(load.topics), 0))
     load.stored.update(dict.fromkeys(places(load.idempotent), 0))
@@ -353,9 +361,8 @@ async def run(load: Load, old: bool) -> None:
     writers = [asyncio.create_task(write(load, topic, n)) for topic in load.idempotent for n in range(2)]
     writers += [asyncio.create_task(keep(load, topic)) for topic in TOPICS]
     readers = [asyncio.create_task(read(load, f"{topic}-reader", topic)) for topic in load.topics]
-    group = our_groups.OurGroup(SHARED, places([SHARED]), SETTINGS)
-    readers.append(asyncio.create_task(our_groups.watch(load, group)))
-    readers += [asyncio.create_task(our_groups.share(load, group, n)) for n in range(our_groups.MEMBERS)]
+    if groups:
+        readers += _sharing(load)
     told = asyncio.create_task(_tell(load, threads))
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
     load.stopping.set()
@@ -404,11 +411,14 @@ def main() -> None:
     parser.add_argument("--old-clients", action="store_true")
     parser.add_argument("--kafka-servers", default="", help="with stock clients of Kafka's protocol")
     parser.add_argument("--crossed", action="store_true", help="each protocol on topics of both formats")
+    parser.add_argument(
+        "--no-groups", action="store_true", help="without consumers that share: an older version has none"
+    )
     chosen = parser.parse_args()
     chosen.folder.mkdir()
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # it tells of each broker that is gone
     load = Load(chosen.servers, chosen.folder, chosen.rate, chosen.seed, chosen.kafka_servers, chosen.crossed)
-    asyncio.run(run(load, chosen.old_clients))
+    asyncio.run(run(load, chosen.old_clients, groups=not chosen.no_groups))
 
 
 if __name__ == "__main__":

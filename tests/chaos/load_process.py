@@ -50,10 +50,12 @@ class LoadProcess:
         kafka_servers: str = "",
         *,
         crossed: bool = False,
+        groups: bool = True,
     ) -> None:
         """`python`: what its command begins with, here or on another machine. `folder`: where it writes down
         what it does; it makes that. `kafka_servers`: where Kafka's clients connect; empty: without any.
-        `crossed`: clients of each protocol use topics of both formats."""
+        `crossed`: clients of each protocol use topics of both formats. `groups`: consumers of a group share a
+        topic, which takes clients and brokers of this version."""
         self.folder = folder
         self.progress = Progress()
         command = [*python, "-m", "tests.chaos.load", "--servers", servers]
@@ -61,6 +63,7 @@ class LoadProcess:
         command += ["--old-clients"] if old_clients else []
         command += ["--kafka-servers", kafka_servers] if kafka_servers else []
         command += ["--crossed"] if crossed else []
+        command += [] if groups else ["--no-groups"]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self._hearing = threading.Thread(target=self._hear, daemon=True)
         self._hearing.start()

@@ -1,6 +1,7 @@
 """One run: a cluster from empty folders, its load, fault after fault, and the verdict."""
 
 import contextlib
+import itertools
 import random
 import sys
 import time
@@ -11,7 +12,7 @@ from functools import partial
 
 from tank_cli.cluster.controller_calls import Controllers
 from tank_cli.shell.exit_codes import CliError
-from tank_client import CommittedPosition, ConsumerSettings, TankError
+from tank_client import ConsumerSettings, TankError
 from tank_client.sync import Client
 from tests.chaos.checker import Log, violations
 from tests.chaos.copies import differing
@@ -31,7 +32,10 @@ SETTINGS = {
 }
 """By topic. Of small segments many are rolled in a run, and each write soon needs room on the disk: behind
 64 KiB a file's room is allocated ahead."""
-NOTE_BYTES = 4096
+NAME_BYTES = 250
+CHANGES = 20
+"""How many changes of metadata, each with a name of so many bytes, are made at a time."""
+_GENERATIONS = itertools.count(1)
 HEAL_S = 90.0
 """From the end of a fault until every replica is in sync, and again until every client gets on."""
 CALM_S = 1.0
@@ -211,10 +215,10 @@ def is_whole(controllers: Controllers) -> bool:
 
 
 def change_metadata(client: Client) -> None:
-    """Keeps positions of a group that nobody asks for, each with the longest note."""
-    notes = {(topic, 0): CommittedPosition(0, "x" * NOTE_BYTES) for topic in TOPICS}
+    """Begins some generations of a producer with a long name: the controllers store each."""
     with contextlib.suppress(TankError):
-        client.admin.commit_positions("of no topic's", notes)
+        for generation in itertools.islice(_GENERATIONS, CHANGES):
+            client.admin.init_producer("x" * NAME_BYTES, generation)
 
 
 def not_reached(faults: Iterable[Fault], counts: Mapping[str, int]) -> list[str]:

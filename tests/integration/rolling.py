@@ -98,7 +98,9 @@ def loaded(python: list[str], members: Members) -> Iterator[LoadProcess]:
     clients, those are there, and clients of each protocol use topics of both formats."""
     kafka = members.kafka_servers
     folder = members.folder / "clients"
-    load = LoadProcess(python, folder, members.servers, RATE, 1, False, kafka, crossed=bool(kafka))
+    load = LoadProcess(
+        python, folder, members.servers, RATE, 1, False, kafka, crossed=bool(kafka), groups=False
+    )
     try:
         load.await_all_get_on(PATIENCE_S)
         yield load

@@ -21,6 +21,7 @@ from tank_protos.generated.tank import (
     FetchPositionsResponse,
     PositionToCommit,
 )
+from tank_protos.wire.names import INTERNAL_TOPICS
 from tests.support.clients.raw_client import RawConnection
 from tests.support.patience import patient
 from tests.support.processes.broker_process import BrokerProcess, running_broker
@@ -81,8 +82,11 @@ def topics_of(broker: BrokerProcess) -> set[str]:
     request = DescribeTopicsRequest(request_id=1)
     with RawConnection(broker.port) as connection:
         answer = DescribeTopicsResponse.decode(connection.ask(request.ID, request.encode()))
-    assert all(len(topic.partitions) == 2 for topic in answer.topics if topic.name != "kept")
-    return {topic.name for topic in answer.topics}
+    found = {
+        topic.name: len(topic.partitions) for topic in answer.topics if topic.name not in INTERNAL_TOPICS
+    }
+    assert all(count == 2 for name, count in found.items() if name != "kept")
+    return set(found)
 
 
 def position_of(broker: BrokerProcess, group: str) -> int:

@@ -40,6 +40,10 @@ def test_new_producers_write_and_new_groups_read_while_no_controller_leads(tmp_p
 
         for server in servers:
             until(partial(holds_a_block, server), "it holds no block", PATIENCE_S)
+        with Client(servers) as client:
+            first = client.consumer(["t"], group="first", start="first", stop_at_end=True)
+            with first as consumer:  # the first group of a cluster needs the controllers
+                assert list(consumer) == []
         for controller in cluster.processes("controller")[:2]:
             controller.kill()
         for server in servers * 3:

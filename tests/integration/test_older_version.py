@@ -17,7 +17,6 @@ from tank_client import CommittedPosition
 from tank_client.sync import Client
 from tests.chaos.load import TOPICS, places
 from tests.chaos.members import BROKER, CONTROLLER, Member, tied_to_us, until
-from tests.chaos.run import NOTE_BYTES
 from tests.integration.rolling import PATIENCE_S, Rolling, check, create_topics, levels, loaded, planned
 from tests.support.processes import older_version
 from tests.support.processes.next_level import NEXT
@@ -30,6 +29,7 @@ RAISED_S = 10.0
 """The leader looks once a second."""
 NOT_RAISED_S = 2.5
 REFUSED_S = 30.0
+NOTE_BYTES = 4_096
 SNAPSHOT = "tank_controller_snapshot_index"
 REFUSED_BROKER = (
     f"the cluster works at feature level {NEXT}, and this version knows up to level {HIGHEST}: "

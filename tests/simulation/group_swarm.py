@@ -7,7 +7,7 @@ other parts of one with groups are drawn as without them.
 from collections.abc import Callable, Iterator, Sequence
 from random import Random
 
-from tank_node.coordinators.group_hash import partition_of
+from tank_node.coordinators.machine.group_hash import partition_of
 from tank_node.coordinators.machine.group_requests import TopicPartition
 from tank_node.coordinators.machine.group_settings import GroupSettings
 from tank_protos.wire.names import GROUPS_TOPIC

@@ -16,7 +16,7 @@ MUTANTS = (
     Mutant(
         "a group is shown without the positions that are on their way",
         "tank_node.coordinators.positions_move.PositionsMove.is_over",
-        "        if self._is_done or self._moved.get(led.partition.number) is led:\n",
+        "        if self._broker.has_all_positions or self._moved.get(led.partition.number) is led:\n",
         "        if True:\n",
         Kind.CLUSTER,
         told="a_coordinator_dies_while_positions_move",

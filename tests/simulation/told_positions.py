@@ -6,9 +6,9 @@ from contextlib import contextmanager
 
 from tank_node.broker.forwarding import ForwardingPolicy
 from tank_node.cluster.link import CommitOutcome, Position, PositionsOutcome
-from tank_node.coordinators.group_hash import partition_of
 from tank_node.coordinators.groups import groups_of
 from tank_node.coordinators.machine.group_error import GroupError
+from tank_node.coordinators.machine.group_hash import partition_of
 from tank_node.peers.group_router import router_of
 from tank_node.tank.dispatch import open_session
 from tank_protos.error_codes import ErrorCode

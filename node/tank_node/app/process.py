@@ -30,6 +30,7 @@ from tank_node.clock import SteadyClock, SystemClock
 from tank_node.cluster.link import ControllerLink
 from tank_node.cluster.registration import Registration
 from tank_node.cluster.view import KAFKA, KAFKA_OUTSIDE, OUTSIDE
+from tank_node.coordinators.groups_at_start import GroupsAtStart
 from tank_node.coordinators.machine.group_settings import GroupSettings
 from tank_node.disk import OsDisk
 from tank_node.kafka.settings import KafkaSettings
@@ -37,7 +38,6 @@ from tank_node.limits import Limits
 from tank_node.metrics import Metrics
 from tank_node.monitoring.health import Health
 from tank_node.monitoring.http import HttpServer
-from tank_node.peers.group_router import router_of
 from tank_node.server.connections import Connections
 from tank_node.server.listener import Listener
 from tank_node.server.server import Server
@@ -160,7 +160,7 @@ class NodeProcess(ABC):
         server = Server(broker, self._loop, self._listeners(broker), self.limits, self.metrics)
         self._replicate(broker, server.connections)
         broker.open()
-        router_of(broker)  # takes positions over from the controllers, also while no client asks
+        GroupsAtStart(broker, lambda: _coordinate(broker))
         # An exception before this line leaves the folder as a crash does: a close would call its logs clean.
         try:
             http_address = http_address or await self._listen_http(http)
@@ -405,6 +405,13 @@ def _open_kafka_session(broker: Broker, settings: KafkaSettings, *, is_outside: 
     from tank_node.kafka.dispatch import open_session as open_kafka
 
     return open_kafka(broker, settings=settings, is_outside=is_outside)
+
+
+def _coordinate(broker: Broker) -> None:
+    """Makes what coordinates groups: it reads those that this broker leads, and takes positions over."""
+    from tank_node.peers.group_router import router_of
+
+    router_of(broker)
 
 
 def _reached(host: str, port: Port) -> ListenAddress:

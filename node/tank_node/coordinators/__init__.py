@@ -4,7 +4,8 @@ The machines of groups are pure, and have rooms: `classic` and `consumer` by the
 members, `machine` for what both have in common; `offsets`: how far groups have read; `records`: how all that
 is stored. Beside the rooms lies the shell: it keeps the groups of each led partition of the internal topic.
 
-- `groups`: what protocols ask of a broker's coordinator; `offsets_topic`, `group_hash`: which broker that is
+- `groups`: what protocols ask of a broker's coordinator; `groups_at_start`: whether it is needed at once;
+  `offsets_topic`: which broker coordinates a group
 - `group_partition`, `group`: the groups of one led partition, in memory; `waiting_member`, `group_timer`,
   `partition_watch`: who waits there, until when, and what is heard of the partition
 - `group_log`, `group_load`, `group_images`: how groups are written into its log, and read from there

@@ -11,7 +11,7 @@ from tank_node.partition.partition import Partition
 from tank_node.partition.reach import Reach
 from tank_node.segment.errors import LogFailed
 from tank_node.segment.reading import bytes_of
-from tank_protos.kafka import record_batch, records
+from tank_protos.kafka import records
 from tank_protos.kafka.errors import InvalidRecords
 from tank_protos.kafka.records import Headers
 
@@ -56,11 +56,15 @@ class GroupLoad:
                 data = bytes_of(found)
             finally:
                 found.file.release()
+            from tank_protos.kafka import record_batch  # with its codecs, 2 MB: most brokers have no groups
+
             number = found.last + 1
             for batch in record_batch.batches(data):
                 yield from self._batch(batch)
 
     def _batch(self, batch: memoryview) -> Iterator[None]:
+        from tank_protos.kafka import record_batch
+
         try:
             header = record_batch.read_header(batch)
             if header.attributes & record_batch.CONTROL:

@@ -6,6 +6,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import Final
 
 from tank_node.broker.broker import Broker
 from tank_node.coordinators.bugs import report_bug
@@ -52,6 +53,8 @@ from tank_node.segment.errors import StorageError
 from tank_protos.wire.errors import WireError
 
 logger = logging.getLogger(__name__)
+_LONG_LOAD_MS: Final = 1_000
+"""Reading the groups of one partition is worth a line from here on."""
 
 
 class GroupPartition(SlicedWork):
@@ -172,13 +175,14 @@ class GroupPartition(SlicedWork):
             yield
 
     def _loaded(self) -> None:
-        """Counts and logs what was read."""
+        """Counts what was read, and logs what an operator would ask about."""
         broker, skipped = self._broker, self._load.skipped
         took_ms = broker.clock.monotonic_ms() - self._began_ms
         broker.metrics.group_load.add(took_ms / 1000)
         if skipped:
             broker.metrics.refused["group_record"] += skipped
-        logger.info(
+        logger.log(
+            logging.INFO if skipped or took_ms >= _LONG_LOAD_MS else logging.DEBUG,
             "%s/%d: coordinates %d groups with %d offsets, after %d ms; skipped %d records it can't read",
             self.partition.topic_name,
             self.partition.number,

@@ -10,8 +10,8 @@ from tank_node.broker.topic_waits import TopicWait
 from tank_node.cluster.link import NewTopic, TopicOutcome
 from tank_node.cluster.view import NO_LEADER
 from tank_node.coordinators.bugs import report_bug
-from tank_node.coordinators.group_hash import partition_of
 from tank_node.coordinators.machine.group_error import GroupError
+from tank_node.coordinators.machine.group_hash import partition_of
 from tank_protos.error_codes import ErrorCode
 from tank_protos.topic_settings import LOG_FORMAT, LogFormat
 from tank_protos.wire.names import GROUPS_TOPIC

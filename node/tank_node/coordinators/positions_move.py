@@ -42,8 +42,6 @@ class PositionsMove:
     def __init__(self, broker: Broker, groups: Groups) -> None:
         self._broker = broker
         self._groups = groups
-        self._is_done = False
-        """Whether the controllers hold no positions any more."""
         self._moved: dict[int, GroupPartition] = {}
         """The partitions whose positions are here, by number."""
         self._is_busy = False
@@ -56,17 +54,17 @@ class PositionsMove:
     def is_done(self) -> bool:
         """Whether the controllers hold no positions any more. If not, the move goes on soon."""
         self._hurry()
-        return self._is_done
+        return self._broker.has_all_positions
 
     def is_over(self, led: GroupPartition) -> bool:
         """Whether the positions of this partition's groups are in its log. If not, the move goes on soon."""
-        if self._is_done or self._moved.get(led.partition.number) is led:
+        if self._broker.has_all_positions or self._moved.get(led.partition.number) is led:
             return True
         self._hurry()
         return False
 
     def _hurry(self) -> None:
-        if not (self._is_done or self._is_busy or self._stopped):
+        if not (self._broker.has_all_positions or self._is_busy or self._stopped):
             self._timer.by(self._broker.tick.monotonic_ms)
 
     # --- time ------------------------------------------------------------------------------------
@@ -75,7 +73,7 @@ class PositionsMove:
         self._stopped = True
 
     def _look(self) -> None:
-        if self._is_done or self._is_busy or self._stopped:
+        if self._broker.has_all_positions or self._is_busy or self._stopped:
             return
         if self._broker.link.view.feature_level < NATIVE_GROUPS:
             self._again(_PAUSE_MS)
@@ -97,7 +95,7 @@ class PositionsMove:
         if outcome.error:
             self._again(_PAUSE_MS)
         elif not outcome.groups:
-            self._is_done, self._is_busy = True, False
+            broker.has_all_positions, self._is_busy = True, False
             self._moved.clear()
         elif broker.link.view.topic(GROUPS_TOPIC) is None:
             self._groups.coordinator_of(outcome.groups[0], _ignore)  # has the topic created

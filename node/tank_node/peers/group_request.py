@@ -4,13 +4,36 @@ from collections.abc import Callable
 from typing import Final
 
 from tank_node.broker.forwarding import FORWARDED_VERSION, Forwarded
-from tank_protos.generated.tank import GroupRequest, GroupResponse
-from tank_protos.generated.tank.by_id import RESPONSES
+from tank_protos.generated.tank import (
+    CommitPositionsResponse,
+    DeleteGroupsResponse,
+    DeletePositionsResponse,
+    DescribeGroupsResponse,
+    FetchPositionsResponse,
+    GroupHeartbeatResponse,
+    GroupRequest,
+    GroupResponse,
+    ListGroupsResponse,
+)
 from tank_protos.wire.framing import frame
 from tank_protos.wire.message import Message
 
 ALL_PARTITIONS: Final = 0xFFFF
 """In `GroupRequest.partition`: all that the broker leads."""
+_ANSWERS: Final[dict[int, type[Message]]] = {
+    each.ID: each
+    for each in (
+        CommitPositionsResponse,
+        FetchPositionsResponse,
+        ListGroupsResponse,
+        GroupHeartbeatResponse,
+        DescribeGroupsResponse,
+        DeleteGroupsResponse,
+        DeletePositionsResponse,
+    )
+}
+"""By message id: those that the table in `tank.groups` lets through. The table of all messages would import
+them all, which takes a megabyte in each broker."""
 _ANSWER_VERSIONS: Final = {74: 1}
 """The versions of answers between brokers, by message id; others have one layout alone."""
 
@@ -39,7 +62,7 @@ class ForwardedGroupRequest(Forwarded):
         about.message_id = request.ID
         about.payload = b"".join(request.encode())
         super().__init__(bytearray().join(frame(about.ID, about.encode())), deadline_ms)
-        self._answer = RESPONSES[request.ID]
+        self._answer = _ANSWERS[request.ID]
         self._answered = answered
         self._failed = failed
         self._is_right = is_right

@@ -1,5 +1,6 @@
 """The handler of each of TANK's messages. Makes sessions that call these handlers."""
 
+from collections.abc import Callable
 from typing import Final
 
 from tank_node.broker.broker import Broker
@@ -15,7 +16,6 @@ from tank_node.tank import (
     features,
     fetch,
     forwarded_fetch,
-    groups,
     idempotent,
     metadata,
     produce,
@@ -55,6 +55,19 @@ def _open_peer(session: TankSession, payload: memoryview) -> None:
     inbound.open_peer(session, session.broker, payload)
 
 
+def _of_groups(name: str) -> Callable[[TankSession, memoryview], None]:
+    """Returns the handler of this name in `groups`, which is imported at the first request: most brokers have
+    no groups, and what coordinates them takes 4 MB."""
+
+    def handle(session: TankSession, payload: memoryview) -> None:
+        from tank_node.tank import groups
+
+        handler: Callable[[TankSession, memoryview], None] = getattr(groups, name)
+        handler(session, payload)
+
+    return handle
+
+
 APIS: Final[dict[int, Api]] = {
     1: Api(produce.produce, Operation.WRITE, Resource.TOPIC, carries_bundles=True),
     2: Api(_consume, Operation.READ, Resource.TOPIC),
@@ -75,19 +88,19 @@ APIS: Final[dict[int, Api]] = {
     69: Api(metadata.create_topics, Operation.CREATE, Resource.TOPIC),
     70: Api(metadata.alter_topic, Operation.ALTER, Resource.TOPIC),
     71: Api(metadata.delete_topic, Operation.DELETE, Resource.TOPIC),
-    72: Api(groups.commit_positions, Operation.READ, Resource.GROUP),
-    73: Api(groups.fetch_positions, Operation.READ, Resource.GROUP),
-    74: Api(groups.list_groups, Operation.DESCRIBE, Resource.GROUP),
+    72: Api(_of_groups("commit_positions"), Operation.READ, Resource.GROUP),
+    73: Api(_of_groups("fetch_positions"), Operation.READ, Resource.GROUP),
+    74: Api(_of_groups("list_groups"), Operation.DESCRIBE, Resource.GROUP),
     75: Api(ends.await_ends, Operation.DESCRIBE, Resource.TOPIC),
     76: Api(describe_broker.describe_broker, Operation.DESCRIBE, Resource.CLUSTER),
     77: Api(describe_cluster.describe_cluster, Operation.DESCRIBE, Resource.CLUSTER),
     78: Api(metadata.reserve_producer_ids, Operation.WRITE, Resource.PRODUCER),
     79: Api(record_batches.produce_record_batches, Operation.WRITE, Resource.TOPIC, carries_bundles=True),
-    80: Api(groups.group_heartbeat, Operation.READ, Resource.GROUP),
-    81: Api(groups.describe_groups, Operation.DESCRIBE, Resource.GROUP),
-    82: Api(groups.delete_groups, Operation.DELETE, Resource.GROUP),
-    83: Api(groups.delete_positions, Operation.DELETE, Resource.GROUP),
-    84: Api(groups.group_request, Operation.CLUSTER_ACTION, Resource.CLUSTER, carries_bundles=True),
+    80: Api(_of_groups("group_heartbeat"), Operation.READ, Resource.GROUP),
+    81: Api(_of_groups("describe_groups"), Operation.DESCRIBE, Resource.GROUP),
+    82: Api(_of_groups("delete_groups"), Operation.DELETE, Resource.GROUP),
+    83: Api(_of_groups("delete_positions"), Operation.DELETE, Resource.GROUP),
+    84: Api(_of_groups("group_request"), Operation.CLUSTER_ACTION, Resource.CLUSTER, carries_bundles=True),
     85: Api(describe_connections.describe_connections, Operation.DESCRIBE, Resource.CLUSTER),
 }
 """By message id."""

@@ -40,7 +40,6 @@ from tank_protos.generated.tank import (
     ListGroupsRequest,
     ListGroupsResponse,
 )
-from tank_protos.generated.tank.by_id import REQUESTS
 from tank_protos.wire.errors import WireError
 from tank_protos.wire.message import Message
 
@@ -48,17 +47,18 @@ if TYPE_CHECKING:
     from tank_node.tank.session import TankSession
 
 T = TypeVar("T")
-_PASSED_ON: Final = frozenset(
-    {
-        CommitPositionsRequest.ID,
-        FetchPositionsRequest.ID,
-        ListGroupsRequest.ID,
-        DescribeGroupsRequest.ID,
-        DeleteGroupsRequest.ID,
-        DeletePositionsRequest.ID,
-        GroupHeartbeatRequest.ID,
-    }
-)
+_PASSED_ON: Final[dict[int, type[Message]]] = {
+    each.ID: each
+    for each in (
+        CommitPositionsRequest,
+        FetchPositionsRequest,
+        ListGroupsRequest,
+        DescribeGroupsRequest,
+        DeleteGroupsRequest,
+        DeletePositionsRequest,
+        GroupHeartbeatRequest,
+    )
+}
 """What one broker may pass on to another."""
 _MOST_NAMES: Final = 1_000
 """The most groups of one request that are asked about: each costs a request to its coordinator."""
@@ -310,9 +310,10 @@ def group_request(session: "TankSession", payload: memoryview) -> None:
     about = GroupRequest.decode(payload)
     if not session.is_forwarder:
         raise WireError("a client sent a request that brokers alone send each other")
-    if about.message_id not in _PASSED_ON:
+    passed_on = _PASSED_ON.get(about.message_id)
+    if passed_on is None:
         raise WireError(f"message {about.message_id} is not passed on to coordinators")
-    request = REQUESTS[about.message_id].decode(bytes(about.payload))
+    request = passed_on.decode(bytes(about.payload))
     session.in_flight += 1  # the other broker bounds the bytes
     router: GroupRouter = router_of(session.broker)
 

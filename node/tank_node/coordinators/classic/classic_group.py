@@ -59,17 +59,12 @@ class ClassicGroup(GroupMachine):
         new_member_id: Callable[[str], str],
         image: GroupMetadataValue,
         now_ms: int,
-        *,
-        begins_anew: bool = False,
     ) -> "ClassicGroup":
-        """The group as its last stored image says, whose members have one full session from now on.
-        begins_anew: whether they begin a rebalance at once."""
+        """The group as its last stored image says, whose members have one full session from now on."""
         group = cls(group_id, settings, new_member_id)
         group.rebalance.restore(image, members_of(group_id, image), now_ms)
         if not image.members:
             group.empty_since_ms = image.current_state_timestamp
-        elif begins_anew:
-            group.rebalance.members_changed(now_ms)
         return group
 
     # What it is

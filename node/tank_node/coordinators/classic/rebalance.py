@@ -284,6 +284,9 @@ class Rebalance:
             self.set_session(member, now_ms)
         if not members:
             self.state = GroupState.EMPTY
+        elif image.leader is None:  # it comes from the other protocol: what the members have is not all
+            self._begin(now_ms)
+            return
         elif image.current_state_timestamp >= 0 or any(member.assignment for member in members):
             self.state = GroupState.STABLE
         else:

@@ -115,6 +115,7 @@ class ConsumerHeartbeats:
         said = said_by(heartbeat, Said())
         known = members.get(heartbeat.member_id) if heartbeat.member_id else None
         static = None if said.instance_id is None else members.of_instance(said.instance_id)
+        has_changed = False
         if static is not None and static is not known:
             is_away = static.standing.epoch == LEAVES_FOR_A_WHILE
             if not is_away and not static.is_classic:
@@ -124,6 +125,7 @@ class ConsumerHeartbeats:
                 )
             if known is not None:
                 sharing.dismiss(known)
+                has_changed = True  # what it was to have goes to others
             member = sharing.replace(static, heartbeat.member_id or self._new_member_id(said.client_id))
         elif known is not None:
             member = known
@@ -138,7 +140,7 @@ class ConsumerHeartbeats:
             member = ConsumerMember(member_id, said, MemberStanding())
             sharing.admit(member)
             return member, True
-        return member, sharing.update(member, said)
+        return member, sharing.update(member, said) or has_changed
 
     # --- leaving -----------------------------------------------------------------------------------
 

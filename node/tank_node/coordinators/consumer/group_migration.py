@@ -66,12 +66,13 @@ class GroupMigration:
 
     def downgraded(self, group: ConsumerGroup, now_ms: int, wall_ms: int) -> ClassicGroup | None:
         """The group as one of the classic protocol, whose members alone are left, and begin a rebalance; None
-        if it stays. The consumer group's last change deletes it, and stores the classic one."""
+        if it stays. The consumer group's last change deletes it, and stores the classic one without a leader:
+        so its members begin a rebalance at the next coordinator, too."""
         if self._settings.consumer_migration not in _DOWNGRADES:
             return None
         sharing = group.sharing
         sides = [(member, side) for member in sharing.members if (side := member.said.classic) is not None]
-        first, first_side = sides[0]
+        first_side = sides[0][1]
         others = [{name for name, _ in side.protocols} for _, side in sides[1:]]
         common = [name for name, _ in first_side.protocols if all(name in each for each in others)]
         if not common:
@@ -92,27 +93,23 @@ class GroupMigration:
                     assignment_bytes(metadata, sharing.named(member.standing.assigned)),
                 )
             )
-        image = GroupMetadataValue(CONSUMER, _told(sharing), protocol, first.member_id, wall_ms, members)
+        image = GroupMetadataValue(CONSUMER, _told(sharing), protocol, None, wall_ms, members)
         sharing.outbox.end(group.tombstones(), group_record(group.group_id, image))
-        return self._classic(group.group_id, image, now_ms, begins_anew=True)
+        return self._classic(group.group_id, image, now_ms)
 
     def emptied(self, group: ConsumerGroup, now_ms: int, wall_ms: int) -> ClassicGroup:
         """A group without members as one of the classic protocol, for a member which is about to join."""
         image = GroupMetadataValue(CONSUMER, group.sharing.epoch, None, None, wall_ms, [])
-        return self._classic(group.group_id, image, now_ms, begins_anew=False)
+        return self._classic(group.group_id, image, now_ms)
 
-    def _classic(
-        self, group_id: str, image: GroupMetadataValue, now_ms: int, *, begins_anew: bool
-    ) -> ClassicGroup:
-        return ClassicGroup.from_image(
-            group_id, self._settings, self._new_member_id, image, now_ms, begins_anew=begins_anew
-        )
+    def _classic(self, group_id: str, image: GroupMetadataValue, now_ms: int) -> ClassicGroup:
+        return ClassicGroup.from_image(group_id, self._settings, self._new_member_id, image, now_ms)
 
 
 def _told(sharing: Sharing) -> int:
-    """The last epoch that a member can have heard of. The end of the last member of the other protocol began
-    another one, which is not stored: it does not come, so that those who stay are asked to join again and not
-    refused for a generation that is over."""
+    """The last epoch that a member may have been told. The end of the last member of the other protocol has
+    begun one more, of which no member was told: without it, members of the present epoch are asked to join
+    again. Those of earlier epochs are refused, and join again, too."""
     epoch = sharing.epoch
     return epoch - 1 if all(member.standing.epoch < epoch for member in sharing.members) else epoch
 

@@ -20,7 +20,6 @@ from tank_protos.generated.kafka import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from tank_protos.kafka import produced_batch
 from tank_protos.wire.errors import WireError
 
 _OFFSET_KEYS: Final = range(2)
@@ -149,4 +148,8 @@ def batch_of(
         # One object for all offsets of a topic: most records of a batch are of few topics.
         made = {topic_id: ((TOPIC_ID, topic_id.to_bytes(8, "big")),) for topic_id in set(topic_ids.values())}
         headers = {place: made[topic_id] for place, topic_id in topic_ids.items()}
+    from tank_protos.kafka import (
+        produced_batch,
+    )  # with its codecs, 2 MB: a broker without groups does without
+
     return produced_batch.encode(values, timestamps=now_ms, keys=keys, headers=headers, compression=False)

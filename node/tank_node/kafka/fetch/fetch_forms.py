@@ -14,8 +14,10 @@ from tank_protos.generated.kafka.fetch_request import FetchPartition, FetchReque
 _LEARNED_SINCE: Final = 12
 """The first version whose requests are learned: that of clients of the last years."""
 _FORGOTTEN_AFTER: Final = 100
-"""How many requests that a learned one of their length doesn't fit make a connection forget all: its sessions
+"""After so many requests that did not fit the learned one of their length, all are forgotten: their sessions
 and topics may be gone."""
+_MOST_BYTES: Final = 1_024
+"""The longest request that is learned: names may have 32 KiB, and each connection keeps its forms."""
 _HEAD_BYTES: Final = 4
 """Key and version."""
 _BEHIND_CORRELATION: Final = 8
@@ -100,8 +102,8 @@ class FetchForm:
         self._after = frame[self._entry_end :]
         self._topic: FetchTopic | None = request.topics[0] if request.topics else None
         self._request = request
-        """The one request object, whose fields are set anew for each request: handlers keep its partitions
-        alone."""
+        """The one request object, whose fields are set anew for each request: handlers keep nothing of it but
+        strings and the partition, which is a new object each time."""
 
     def take(self, session: KafkaSession, frame: memoryview) -> bool:
         """Carries out a request of this form. False: it has another one, and nothing is done."""
@@ -147,7 +149,7 @@ def learn(call: KafkaCall, body: memoryview, request: FetchRequest, carry_out: C
     size = -1 if call.client_id is None else len(name)
     head = _HEAD.pack(call.api.key, call.version, 0, size) + name + _NO_TAGS
     length = len(head) + len(body)
-    if not learned.wants(length):
+    if length > _MOST_BYTES or not learned.wants(length):
         return
     frame = head + bytes(body)
     places = _places(request, call.version, frame, len(head))

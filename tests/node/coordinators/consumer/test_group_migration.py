@@ -95,6 +95,12 @@ class Group:
         assert self.sync(answer.member_id, answer.generation, assigned).error is NONE
         return answer
 
+    def classic_member_of_both(self) -> JoinAnswer:
+        """A member of the classic protocol in a group that has one of the consumer protocol."""
+        (answer,) = self.begin_join()
+        assert self.sync(answer.member_id, answer.generation).error is NONE
+        return answer
+
     def classic_heartbeat(self, member_id: str, generation: int) -> GroupError:
         self.at.node.broker.begin_tick()
         error = self.at.groups.heartbeat(MemberName(GROUP, member_id), generation)
@@ -217,9 +223,7 @@ def test_a_classic_member_of_the_last_epoch_is_asked_to_join_again_when_the_grou
     with coordinating(tmp_path) as at:
         group = Group(at)
         group.heartbeat("a")
-        (asked,) = group.begin_join()
-        (found,) = group.begin_join(asked.member_id) if asked.error is not NONE else (asked,)
-        group.sync(found.member_id, found.generation)
+        found = group.classic_member_of_both()
         group.heartbeat("a", -1)
         assert group.listed() == [(GroupState.PREPARING_REBALANCE, True)]
         assert group.classic_heartbeat(found.member_id, found.generation) is GroupError.REBALANCING
@@ -235,8 +239,22 @@ def test_a_downgraded_group_is_classic_to_another_coordinator(tmp_path: Path) ->
         group.heartbeat("a", -1)
     with coordinating(tmp_path, controller=at.node.controller) as at:
         group = Group(at)
-        assert group.listed() == [(GroupState.STABLE, True)]
+        assert group.listed() == [(GroupState.PREPARING_REBALANCE, True)]
         assert at.groups.describe(GROUP).members[0].member_id == old.member_id
+        (answer,) = group.begin_join(old.member_id)
+        assert answer.error is NONE
+
+
+def test_a_downgraded_group_rebalances_at_another_coordinator_too(tmp_path: Path) -> None:
+    """What the last other member had would be nobody's else."""
+    with coordinating(tmp_path) as at:
+        group = Group(at)
+        group.heartbeat("a")
+        found = group.classic_member_of_both()
+        group.heartbeat("a", -1)
+    with coordinating(tmp_path, controller=at.node.controller) as at:
+        heard = Group(at).classic_heartbeat(found.member_id, found.generation)
+        assert heard is GroupError.REBALANCING
 
 
 def test_the_group_is_classic_again_when_the_last_other_member_is_silent(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tank_node.coordinators.group_hash import java_hash, partition_of
+from tank_node.coordinators.machine.group_hash import java_hash, partition_of
 
 
 @pytest.mark.parametrize(
