@@ -46,7 +46,12 @@ from tank_node.coordinators.offset_changes import Committed, OffsetChanges
 from tank_node.coordinators.offset_sweep import OffsetSweep
 from tank_node.coordinators.partition_watch import PartitionWatch
 from tank_node.coordinators.records.consumer_records import ConsumerRecord
-from tank_node.coordinators.records.group_records import GroupRecord, OffsetRecord, group_record
+from tank_node.coordinators.records.group_records import (
+    GroupRecord,
+    OffsetRecord,
+    group_record,
+    offset_record,
+)
 from tank_node.coordinators.waiting_member import WaitingMember
 from tank_node.partition.partition import Partition
 from tank_node.segment.errors import StorageError
@@ -456,6 +461,11 @@ class GroupPartition(SlicedWork):
                 found[place] = offset
         return found
 
+    def confirm(self, done: Callable[[GroupError], None]) -> None:
+        """Finds out without the controllers that this broker still leads: a record that changes nothing is
+        stored by as many replicas as any commit needs."""
+        self._log.append(GroupChange([offset_record("", "", 0, None)], _ignore, done))
+
     def check_fetch(self, group_id: str, member_id: str, member_epoch: int) -> GroupError:
         """See `Groups.check_fetch`."""
         group = self.groups.get(group_id)
@@ -566,3 +576,7 @@ class GroupPartition(SlicedWork):
 
 def _ignore(error: GroupError) -> None:
     """Takes the outcome of a deletion that no request asked for: the next look at all offsets tries again."""
+
+
+def _ignore(is_stored: bool) -> None:
+    """Takes the end of a change that changes nothing."""

@@ -59,7 +59,10 @@ _LEADERLESS_MS: Final = 2_000
 _MOST_NUMBER: Final = 2**63 - 1
 _EXPIRES_BY_SETTINGS: Final = -1
 _LATE: Final = "the group has committed by way of another broker meanwhile: commit again"
-_UNSURE: Final = "no controller could be asked whether this broker still coordinates the group: try again"
+_UNSURE: Final = (
+    "neither the controllers nor enough replicas have said that this broker still coordinates the group: "
+    "try again"
+)
 
 
 @dataclass(slots=True, frozen=True)
@@ -227,23 +230,30 @@ class GroupService:
 
     def _fetch(self, request: FetchPositionsRequest, done: Answered) -> None:
         """Answers when the controllers have said that no other broker coordinates the group by now: else a
-        broker that was replaced, and has not heard of it, would show a position from before."""
+        broker that was replaced, and has not heard of it, would show a position from before. While they say
+        nothing, its replicas are asked."""
         led = self._coordination(request.group)
         if isinstance(led, GroupError):
             done(FetchPositionsResponse(0, error_code(led), telling(led)))
             return
-        if self._broker.link.silence_ms > _LEADERLESS_MS:
-            done(FetchPositionsResponse(0, ErrorCode.TIMED_OUT, _UNSURE))
-            return
 
-        def asked(is_new: bool) -> None:
-            self._broker.begin_tick()
-            if not is_new or self._coordination(request.group) is not led:
+        def confirmed(error: GroupError) -> None:
+            if error or self._coordination(request.group) is not led:
                 done(FetchPositionsResponse(0, ErrorCode.TIMED_OUT, _UNSURE))
             else:
                 done(self._fetched(request))
 
-        self._broker.link.requests.await_view(asked)
+        def asked(is_new: bool) -> None:
+            self._broker.begin_tick()
+            if is_new:
+                confirmed(GroupError.NONE)
+            else:
+                led.confirm(confirmed)
+
+        if self._broker.link.silence_ms > _LEADERLESS_MS:
+            led.confirm(confirmed)
+        else:
+            self._broker.link.requests.await_view(asked)
 
     def _fetched(self, request: FetchPositionsRequest) -> FetchPositionsResponse:
         for name in request.topics:
