@@ -464,7 +464,7 @@ class GroupPartition(SlicedWork):
     def confirm(self, done: Callable[[GroupError], None]) -> None:
         """Finds out without the controllers that this broker still leads: a record that changes nothing is
         stored by as many replicas as any commit needs."""
-        self._log.append(GroupChange([offset_record("", "", 0, None)], _ignore, done))
+        self._log.append(GroupChange([offset_record("", "", 0, None)], _changes_nothing, done))
 
     def check_fetch(self, group_id: str, member_id: str, member_epoch: int) -> GroupError:
         """See `Groups.check_fetch`."""
@@ -578,5 +578,5 @@ def _ignore(error: GroupError) -> None:
     """Takes the outcome of a deletion that no request asked for: the next look at all offsets tries again."""
 
 
-def _ignore(is_stored: bool) -> None:
+def _changes_nothing(is_stored: bool) -> None:
     """Takes the end of a change that changes nothing."""
