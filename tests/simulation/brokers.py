@@ -17,6 +17,7 @@ from tank_node.cluster.registration import Registration
 from tank_node.cluster.stream import ControllerStream
 from tank_node.cluster.view import KAFKA
 from tank_node.coordinators.groups import Groups, random_member_id
+from tank_node.coordinators.groups_at_start import GroupsAtStart
 from tank_node.coordinators.machine.group_settings import GroupSettings
 from tank_node.limits import Limits
 from tank_node.log.log import LogState
@@ -247,7 +248,7 @@ class BrokerMachine:
         self.broker, self.server = broker, server
         broker.open()
         broker.groups = Groups(broker, self.groups, self.new_member_id)
-        router_of(broker)
+        GroupsAtStart(broker, lambda: router_of(broker))
         self.addresses.servers[self.host] = server
         link.serve()
         world.every(TICK_US, self.life, self._tick)

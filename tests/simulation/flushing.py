@@ -39,7 +39,7 @@ class SimulatedFlusher(Flusher):
             self._asked_at.append(self._simulated.changes)
         delay = self._world.between(USUAL_US // 4, USUAL_US)
         if self._is_slow():
-            delay += self._world.between(100 * MS, 700 * MS)
+            delay += self._world.between(300 * MS, 700 * MS)
         elif self._world.chance(0.02):
             delay *= self._world.between(2, SLOWEST)
         self._plan(delay, job)

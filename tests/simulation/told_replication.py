@@ -115,7 +115,11 @@ def messages_are_deleted_from_the_front() -> None:
         books = story.books.of(story.key)
         books.retained = 4
         start = story.at(a).start
+        story.part(a, b.name)
         story.do(a, lambda: start.raise_to(4, story.at(a).leadership))
+        story.go_on(300 * MS)
+        must(start.lowest(story.at(a).leadership) < 4, "A counts on what B has not heard")
+        story.rejoin(a, b.name)
         story.until(lambda: start.lowest(story.at(a).leadership) == 4, "B's hearing of it")
         must(story.at(b).log.first_available == 4, "B has not begun there")
         c.start()
