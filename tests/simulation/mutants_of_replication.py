@@ -96,8 +96,8 @@ MUTANTS = (
     Mutant(
         "a replica leads that is being filled anew",
         "tank_node.partition.roles.Roles._may_lead",
-        "        if log.state is not LogState.ACTIVE or log.is_impaired:\n",
-        "        if log.state is not LogState.ACTIVE:\n",
+        "        if health.state is not LogState.ACTIVE or health.is_impaired:\n",
+        "        if health.state is not LogState.ACTIVE:\n",
         Kind.CLUSTER,
         told="a_replica_that_is_being_filled_is_elected",
     ),

@@ -48,11 +48,13 @@ logger = logging.getLogger(__name__)
 class Topic:
     """A topic of the view, with its partitions on this node."""
 
-    __slots__ = ("broken", "name", "partitions", "view")
+    __slots__ = ("broken", "log_settings", "name", "partitions", "view")
 
     def __init__(self, view: TopicView) -> None:
         self.name = view.name
         self.view = view
+        self.log_settings: dict[int, LogSettings] = {}
+        """What the view's settings are for logs with so many copies."""
         self.partitions: dict[int, Partition] = {}
         self.broken: dict[int, str] = {}
         """Reasons why logs could not be opened, by partition."""
@@ -377,7 +379,8 @@ class Broker:
                 self._drop(topic)
         else:
             self._take_in(change.topic, change.partitions)
-            self.replica_removal.ask()
+            if self.replica_removal.waiting:
+                self.replica_removal.ask()
         self.topic_waits.changed(change.topic.name)
 
     def _take_in(self, view: TopicView, changed: tuple[int, ...] = ()) -> None:
@@ -391,6 +394,7 @@ class Broker:
             topic = self.topics[view.name] = Topic(view)
         if topic.view.settings_text != view.settings_text:
             changed = ()
+            topic.log_settings.clear()
         topic.view = view
         flush_disk = (view.settings.flush or self.default_flush) is FlushPolicy.DISK
         broker_id = self.link.view.broker_id
@@ -402,13 +406,15 @@ class Broker:
             # While a topic's only replica moves to another broker there are two: damage is refilled, not
             # mended.
             copies = max(view.replication_factor, len({*placed.replicas, *placed.in_sync}))
-            settings = LogSettings.from_topic(view.settings, copies)
+            settings = topic.log_settings.get(copies)
+            if settings is None:
+                settings = topic.log_settings[copies] = LogSettings.from_topic(view.settings, copies)
             partition = topic.partitions.get(placed.partition)
             if partition is None:
                 partition = self._open(topic, placed.partition, settings)
                 if partition is None:
                     continue
-            else:
+            elif partition.log.tail.settings is not settings:
                 partition.log.apply_settings(settings)
             partition.flush_messages = view.settings.flush_messages
             partition.flush_ms = view.settings.flush_ms

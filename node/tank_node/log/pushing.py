@@ -22,12 +22,11 @@ class Piece(NamedTuple):
     records: bytes
     batches: bytes | FileRange
     """The batches, in memory or in their file. The file is pinned: the sender releases it."""
+    batch_bytes: int
     last: int
+    """The last number of the last batch."""
     previous_epoch: int
-
-    @property
-    def batch_bytes(self) -> int:
-        return self.batches.length if isinstance(self.batches, FileRange) else len(self.batches)
+    """The leader epoch of the message before the piece."""
 
 
 class PushReader:
@@ -112,7 +111,8 @@ class PushReader:
         if not 0 < length <= segment.log_end.length - first.position:
             raise LogDamaged(f"record {i} of {segment.index_end.file.path} points outside of its log")
         batches = self._batches(segment, first.position, length, first.first, last.last)
-        return Piece(records, batches, last.last, epoch_at(self._log.epochs, start - 1)), stop
+        previous_epoch = epoch_at(self._log.segments.epochs, start - 1)
+        return Piece(records, batches, length, last.last, previous_epoch), stop
 
     def _batches(
         self, segment: Segment, position: int, length: int, first: int, last: int

@@ -29,7 +29,8 @@ class Pushers:
         return False
 
     def lead(self, leadership: "PartitionLeader") -> None:
-        """Begins to push a partition, or takes over its changed followers."""
+        """Begins to push a partition to its followers, or takes over that they have changed. Watches it, too,
+        see `watch`."""
 
     def unlead(self, leadership: "PartitionLeader") -> None:
         """Stops pushing a partition."""
@@ -63,8 +64,8 @@ class PartitionLeader(LeaderRole):
     """
 
     __slots__ = (
-        "_epoch", "_first_batch", "_lag_ms", "_name", "_pushers", "_reader", "_start", "_takes_one_more",
-        "_topic_id", "followers", "in_sync", "partition", "places",
+        "_first_batch", "_lag_ms", "_pushers", "_reader", "_start", "_takes_one_more", "followers", "in_sync",
+        "leader_epoch", "number", "partition", "places", "topic_id", "topic_name",
     )  # fmt: skip
 
     def __init__(
@@ -82,10 +83,11 @@ class PartitionLeader(LeaderRole):
         self.places: dict[int, tuple[ReplicationStream, Progress]] = {}
         """The connection of each follower, and the partition's progress on it, by broker id."""
         self.followers: tuple[int, ...] = ()
+        self.topic_id = topic_id
+        self.topic_name = partition.topic_name.encode("utf-8", "surrogateescape")
+        self.number = partition.number
+        self.leader_epoch = leader_epoch
         self._pushers = pushers
-        self._topic_id = topic_id
-        self._name = partition.topic_name.encode("utf-8", "surrogateescape")
-        self._epoch = leader_epoch
         self._lag_ms = lag_ms
         self._reader = PushReader(log)
         self._start = self._first_batch = 0
@@ -97,22 +99,6 @@ class PartitionLeader(LeaderRole):
         self.in_sync.appended(partition.tick.monotonic_ms, log.tail.written, lag_ms)
 
     # --- as its pushes see it ----------------------------------------------------------------------
-
-    @property
-    def topic_id(self) -> int:
-        return self._topic_id
-
-    @property
-    def topic_name(self) -> bytes:
-        return self._name
-
-    @property
-    def number(self) -> int:
-        return self.partition.number
-
-    @property
-    def leader_epoch(self) -> int:
-        return self._epoch
 
     @property
     def log_end(self) -> int:
@@ -127,12 +113,12 @@ class PartitionLeader(LeaderRole):
         log = self.partition.log
         return log.first_available or log.tail.written + 1
 
-    def ends(self) -> tuple[int, int, int]:
+    def ends(self) -> tuple[int, int, int, int]:
         log = self.partition.log
         first = self.log_start
         if first != self._start:
             self._start, self._first_batch = first, log.first_batch or first
-        return self._first_batch, log.tail.written, self.partition.high_water_mark
+        return self._first_batch, first, log.tail.written, self.partition.high_water_mark
 
     @property
     def history(self) -> History:
@@ -289,8 +275,9 @@ class PartitionLeader(LeaderRole):
                     self.leave(follower)
             self.followers = followers
             self._pushers.lead(self)
+        else:
+            self._pushers.watch(self)
         self.count_members()
-        self._pushers.watch(self)
         self._advance_and_answer()
         self.partition.start.is_safer()  # without a member that left
 
@@ -301,10 +288,9 @@ class PartitionLeader(LeaderRole):
         further batch, so no follower could join the in-sync set. That one append waits for the high-water
         mark like any other.
         """
-        in_sync = self.in_sync
-        self._takes_one_more = self.is_below_min and self._ends_in_a_hole()
-        wanted = 0 if self._takes_one_more else in_sync.min_in_sync
-        self.partition.set_in_sync(in_sync.size, wanted)
+        size, wanted = self.in_sync.size, self.in_sync.min_in_sync
+        self._takes_one_more = size < wanted and self._ends_in_a_hole()
+        self.partition.set_in_sync(size, 0 if self._takes_one_more else wanted)
 
     @property
     def is_below_min(self) -> bool:

@@ -72,7 +72,6 @@ class Roles:
                 lag_ms=self._limits.replica_lag_ms,
             )
             partition.become(Role.LEADER, placed.leader_epoch, leadership)
-            self.pushers.lead(leadership)
         leadership.view(placed, replicas, min_in_sync)
 
     def _lead_alone(self, partition: Partition, placed: PartitionView, *, flush_disk: bool) -> None:
@@ -87,23 +86,23 @@ class Roles:
         partition.set_flush_disk(flush_disk)
 
     def _may_lead(self, partition: Partition, placed: PartitionView) -> bool:
-        log = partition.log
+        log, health = partition.log, partition.log.health
         # Once per epoch: messages lost later in that epoch, other replicas may have.
         makes_do = (
-            log.is_impaired
+            health.is_impaired
             and placed.lossy_epoch == placed.leader_epoch
             and partition.led_epoch < placed.leader_epoch
         )
         if makes_do:
             self._lead_damaged(partition, placed)
         goes_on = partition.role is Role.LEADER and partition.leader_epoch == placed.leader_epoch
-        reason = ""
-        if log.state is not LogState.ACTIVE or log.is_impaired:
-            reason = log.reason or "it is being filled anew"
-        elif not (goes_on or makes_do) and log.epochs and log.epochs[-1][0] >= placed.leader_epoch:
+        reason, epochs = "", log.segments.epochs
+        if health.state is not LogState.ACTIVE or health.is_impaired:
+            reason = health.reason or "it is being filled anew"
+        elif not (goes_on or makes_do) and epochs and epochs[-1][0] >= placed.leader_epoch:
             # An earlier process of this broker gave out numbers in this epoch: it must not give them out
             # again.
-            reason = f"its log has epoch {log.epochs[-1][0]} already"
+            reason = f"its log has epoch {epochs[-1][0]} already"
         if not reason:
             return True
         logger.error(

@@ -38,9 +38,9 @@ class Source(Protocol):
     def log_start(self) -> int:
         """The first number that the leader's log still shows; of an empty log: the next number."""
 
-    def ends(self) -> tuple[int, int, int]:
-        """Where the copying of the whole log begins, `log_end`, and `mark`. The first is `log_start`, or the
-        first number of the batch in which that lies."""
+    def ends(self) -> tuple[int, int, int, int]:
+        """Where the copying of the whole log begins, `log_start`, `log_end`, and `mark`. The first is
+        `log_start`, or the first number of the batch in which that lies."""
 
     @property
     def history(self) -> History: ...

@@ -195,7 +195,7 @@ class ReplicationStream:
         again: list[Progress] = []
         while self.news and frame.size < FRAME_BYTES and len(parts) < FRAME_STRETCHES:
             place = next(iter(self.news))
-            if not frame.has_room(place.topic_name):
+            if parts and not frame.has_room(place.topic_name):
                 break
             del self.news[place]
             before = place.sent
@@ -216,7 +216,7 @@ class ReplicationStream:
         send."""
         source = place.source
         piece, producers = None, b""
-        start, end, mark = source.ends()
+        start, log_start, end, mark = source.ends()
         if place.sent < start - 1:  # retention removed the next numbers: goes on at the log's start
             place.sent = start - 1
         try:
@@ -231,7 +231,6 @@ class ReplicationStream:
         # A follower takes a mark only as far as it was sent, and a leader's log may end in numbers without a
         # batch.
         knows_mark = min(mark, place.sent) <= place.known_mark
-        log_start = source.log_start
         if place.sent + 1 < log_start:
             # Within the batch that follows: said when this batch is sent, because no log begins above its
             # first stretch.
@@ -360,13 +359,13 @@ class ReplicationStream:
         try."""
         source = place.source
         history = source.history
-        log_start, log_end, _ = source.ends()
+        start, _, log_end, _ = source.ends()
         point, _ = last_common(history, log_end, told.log_end, told.epoch_at_log_end)
         if point >= before:
             # The answer names no number below the one just tried: tries the end of the leader's epoch before.
             first = [first for _, first in history if first <= before]
             point = first[-1] - 1 if first else 0
-        lowest = log_start - 1
+        lowest = start - 1
         if before <= lowest:
             return False
         place.sent = max(min(point, before - 1), lowest)

@@ -64,8 +64,8 @@ class ModelLeader:
     def has_start(self, follower: int, log_start: int) -> None:
         self.in_sync.has_start(follower, log_start)
 
-    def ends(self) -> tuple[int, int, int]:
-        return self._start, len(self.log), self.in_sync.mark
+    def ends(self) -> tuple[int, int, int, int]:
+        return self._start, self._start, len(self.log), self.in_sync.mark
 
     @property
     def history(self) -> History:
@@ -85,7 +85,8 @@ class ModelLeader:
         numbers = range(start, last + 1)
         records = b"".join(record(number, self.log[number - 1]) for number in numbers)
         previous = epoch_at(self.history, start - 1)
-        return Piece(records, bytes(self.batch_bytes * len(numbers)), last, previous)
+        batches = bytes(self.batch_bytes * len(numbers))
+        return Piece(records, batches, len(batches), last, previous)
 
     def producers_before(self, number: int) -> bytes:
         return b"before %d" % number
