@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from tank_controller import limits
+from tank_controller.commands import commands
+from tank_controller.commands.outcome import CommandOutcome
 from tank_controller.leader.liveness import BrokerLiveness
 from tank_controller.leader.tasks import LeaderTasks
-from tank_controller.state import commands
-from tank_controller.state.outcome import CommandOutcome
 from tank_controller.state.state import ClusterState
 from tank_controller.state.view_parts import WHOLE_PART_BYTES
 from tank_node.cluster.view import ClusterView, WholeState

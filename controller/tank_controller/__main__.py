@@ -254,9 +254,9 @@ def _http(said: str | None, listen: str) -> str:
 def run(config: "ControllerConfig") -> int:
     """Runs the controller until it stops; returns the exit code."""
     from tank_controller.app.process import ControllerProcess
+    from tank_controller.commands.machine import UnknownEntryError
     from tank_controller.raft_node.replay import RaftStorageError
     from tank_controller.rpc.server import ControllerListenError
-    from tank_controller.state.machine import UnknownEntryError
     from tank_controller.state.state import SnapshotError
     from tank_protos.cluster_secret import SecretError
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Protocol
 
 from tank_controller import limits
+from tank_controller.commands.machine import Metadata
+from tank_controller.commands.outcome import CommandOutcome
 from tank_controller.k8s.client import Kubernetes, KubernetesConfig
 from tank_controller.leader.broker_clocks import BrokerClocks
 from tank_controller.leader.brokers import BrokerStreams
@@ -30,8 +32,6 @@ from tank_controller.raft_node.replay import StoredRaft
 from tank_controller.raft_node.storage import RaftStorage
 from tank_controller.raft_node.ticks import ELECTION_TICKS
 from tank_controller.security.trust import Trust
-from tank_controller.state.machine import Metadata
-from tank_controller.state.outcome import CommandOutcome
 from tank_protos import feature_levels
 from tank_protos.http_api.token import NO_TOKEN, Token
 

@@ -15,7 +15,7 @@ Where to look:
 - `driver`, `offsets`, `fair_limit`, `stream_reader`: on the driver: the messages of a batch
 - `reader`, `leader_connection`: in tasks: messages to Arrow
 - `writer`, `delivery`, `bundling`, `identity`: rows to messages, and a task's report of them
-- `json_rows`, `json_values`, `json_text`: messages that hold JSON
+- `json`: messages that hold JSON
 - `connecting`, `errors`, `java_home`
 """
 

@@ -343,7 +343,7 @@ class _Filler:
         import pyarrow as pa
         from pyspark.sql.pandas.types import to_arrow_schema
 
-        from pyspark_tank.json_values import JsonDecoder
+        from pyspark_tank.json.values import JsonDecoder
 
         self._arrow_schema = to_arrow_schema(schema, timezone="UTC")
         self._layout = layout

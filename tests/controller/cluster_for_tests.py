@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
-from tank_controller.state import commands
+from tank_controller.commands import commands
+from tank_controller.commands.levels import is_internal
+from tank_controller.commands.outcome import CommandOutcome
 from tank_controller.state.keys import key_of
-from tank_controller.state.levels import is_internal
-from tank_controller.state.outcome import CommandOutcome
 from tank_controller.state.state import ClusterState, PartitionState
 from tank_node.cluster.view import ClusterView, TopicView, WholeState
 from tank_protos import feature_levels

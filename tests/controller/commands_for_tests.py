@@ -2,8 +2,8 @@
 
 from hypothesis import strategies as st
 
-from tank_controller.state import commands
-from tank_controller.state.outcome import CommandOutcome
+from tank_controller.commands import commands
+from tank_controller.commands.outcome import CommandOutcome
 from tank_controller.state.state import ClusterState
 from tank_protos.error_codes import ErrorCode
 from tank_protos.feature_levels import KAFKA, OWN

@@ -18,9 +18,7 @@ PACKAGES: Final = (
 
 MOST_FILES: Final = 20
 FULL_ROOMS: Final = {
-    "controller/tank_controller/state": "one subject a file, and the table of all commands",
     "node/tank_node/tank": "a protocol: one API a file",
-    "spark/pyspark_tank": "Spark imports it whole, and tasks get it as one package",
 }
 """Folders with more files than a reader sees at once, with the reason."""
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
+from tank_controller.commands.machine import Metadata
+from tank_controller.commands.outcome import CommandOutcome
 from tank_controller.raft.messages import HardState, LogEntry, NodeId, Snapshot
 from tank_controller.raft_node.storage import RaftStorage
-from tank_controller.state.machine import Metadata
-from tank_controller.state.outcome import CommandOutcome
 from tank_protos.generated import control_pb2 as pb
 from tests.simulation.metadata_books import MetadataBooks
 from tests.simulation.raft_books import RaftBooks

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from tank_controller.commands.outcome import CommandOutcome
 from tank_controller.leader.broker_clocks import BrokerClocks
 from tank_controller.leader.brokers import BrokerStreams
 from tank_controller.leader.leadership import ControllerLeadership, LeaderParts
@@ -32,7 +33,6 @@ from tank_controller.raft_node import wire
 from tank_controller.raft_node.driver import RaftDriver
 from tank_controller.raft_node.member import RaftMember
 from tank_controller.raft_node.replay import RaftStorageError, StorageDamagedError
-from tank_controller.state.outcome import CommandOutcome
 from tank_protos import feature_levels
 from tank_protos.feature_levels import Levels
 from tank_protos.generated import control_pb2 as pb

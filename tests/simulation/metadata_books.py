@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tank_controller.state.outcome import CommandOutcome
+from tank_controller.commands.outcome import CommandOutcome
 from tank_controller.state.state import ClusterState
 from tank_protos.generated import control_pb2 as pb
 from tests.simulation.world import World, must

@@ -91,14 +91,14 @@ MUTANTS = (
     ),
     Mutant(
         "an in-sync change without compare-and-set",
-        "tank_controller.state.partitions._in_sync_error",
+        "tank_controller.commands.partitions._in_sync_error",
         "    if (partition.leader_epoch, partition.partition_epoch) != (",
         "    if False and (partition.leader_epoch, partition.partition_epoch) != (",
         told="a_proposal_is_overtaken",
     ),
     Mutant(
         "an in-sync proposal without broker epochs",
-        "tank_controller.state.partitions._in_sync_error",
+        "tank_controller.commands.partitions._in_sync_error",
         "if broker.fenced or broker.epoch != member.broker_epoch or (joins and broker.leaves):",
         "if broker.fenced or (joins and broker.leaves):",
         told="a_member_restarts_as_it_is_proposed",
@@ -119,7 +119,7 @@ MUTANTS = (
     ),
     Mutant(
         "a fenced broker stays leader",
-        "tank_controller.state.brokers.fence_broker",
+        "tank_controller.commands.brokers.fence_broker",
         "    _leave_all(state, broker.broker_id, lambda key, topic: False, outcome)",
         "    pass",
         told="an_old_leader_goes_on_pushing",
@@ -133,12 +133,12 @@ MUTANTS = (
     ),
     Mutant(
         "an emptied disk rejoins as in sync",
-        "tank_controller.state.brokers._leave_in_sync_sets",
+        "tank_controller.commands.brokers._leave_in_sync_sets",
         "    lost = before.disk_uuid != register.disk_uuid or",
         "    lost = False or",
         also=(
             (
-                "tank_controller.state.brokers.is_put_back",
+                "tank_controller.commands.brokers.is_put_back",
                 "return known != before.epoch and (before.has_served or known != before.served_epoch)",
                 "return bool(known) and known != before.epoch",
             ),
@@ -147,7 +147,7 @@ MUTANTS = (
     ),
     Mutant(
         "a folder that was put back in time counts as sound",
-        "tank_controller.state.brokers._leave_in_sync_sets",
+        "tank_controller.commands.brokers._leave_in_sync_sets",
         "or is_put_back(before, register)",
         "or False",
         told="a_brokers_folder_is_put_back_in_time",
@@ -161,14 +161,14 @@ MUTANTS = (
     ),
     Mutant(
         "a registration that was not written down makes a folder an unsound one",
-        "tank_controller.state.brokers.is_put_back",
+        "tank_controller.commands.brokers.is_put_back",
         " and (before.has_served or known != before.served_epoch)",
         "",
         told="a_process_ends_before_its_registration_is_written_down",
     ),
     Mutant(
         "a later registration heals an impaired replica",
-        "tank_controller.state.elections.Elections.leave",
+        "tank_controller.commands.elections.Elections.leave",
         "        if impaired and broker_id in partition.eligible and broker_id not in partition.impaired:",
         "        if not impaired and broker_id in partition.impaired:\n"
         "            partition.impaired = tuple(each for each in partition.impaired if each != broker_id)\n"
@@ -177,7 +177,7 @@ MUTANTS = (
     ),
     Mutant(
         "an unsure tail stays in sync",
-        "tank_controller.state.brokers._leave_in_sync_sets.impaired",
+        "tank_controller.commands.brokers._leave_in_sync_sets.impaired",
         "        unsure = not register.tail_sure and topic.may_be_unsynced(replicated_default)",
         "        unsure = False",
         told="a_lost_tail_stays_unsure_over_one_start",
@@ -191,7 +191,7 @@ MUTANTS = (
     ),
     Mutant(
         "a leader keeps its epoch over a restart",
-        "tank_controller.state.elections.Elections.lead",
+        "tank_controller.commands.elections.Elections.lead",
         "            partition.leader = leader\n            partition.leader_epoch += 1\n",
         "            came_back = partition.leader == NO_BROKER and not partition.eligible\n"
         "            partition.leader = leader\n"
@@ -252,7 +252,7 @@ MUTANTS = (
                 "    if False:",
             ),
             (
-                "tank_controller.state.brokers.check_register_broker",
+                "tank_controller.commands.brokers.check_register_broker",
                 "        if not other.fenced:\n            message = (",
                 "        if False:\n            message = (",
             ),
@@ -442,7 +442,7 @@ MUTANTS = (
     ),
     Mutant(
         "blocks of producer ids overlap",
-        "tank_controller.state.producers.init_producer",
+        "tank_controller.commands.producers.init_producer",
         "FIRST_OF_BLOCKS + state.index * MAX_BLOCK_IDS",
         "FIRST_OF_BLOCKS + state.index",
         told="no_producer_id_is_given_twice",

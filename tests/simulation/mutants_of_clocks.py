@@ -22,7 +22,7 @@ MUTANTS = (
     ),
     Mutant(
         "a broker whose clock is off is elected like any other",
-        "tank_controller.state.elections.Elections.best",
+        "tank_controller.commands.elections.Elections.best",
         "            if not brokers[broker_id].steps_aside:",
         "            if not brokers[broker_id].leaves:",
         Kind.CLUSTER,
@@ -38,7 +38,7 @@ MUTANTS = (
     ),
     Mutant(
         "a broker whose clock is off is none any more when it starts again",
-        "tank_controller.state.brokers.register_broker",
+        "tank_controller.commands.brokers.register_broker",
         "        clock_off=before is not None and before.clock_off,\n",
         "",
         Kind.CLUSTER,

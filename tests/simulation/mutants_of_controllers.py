@@ -159,7 +159,7 @@ MUTANTS = (
     ),
     Mutant(
         "takes a broker that doesn't know the feature level in force",
-        "tank_controller.state.levels.check_registration",
+        "tank_controller.commands.levels.check_registration",
         "        raise Rejected(ErrorCode.INVALID_REQUEST, why)\n",
         "        pass\n",
         told="a_broker_goes_back_after_the_roll",
@@ -173,13 +173,13 @@ MUTANTS = (
     ),
     Mutant(
         "a controller goes on at a feature level that it doesn't know",
-        "tank_controller.state.machine.Metadata.apply",
+        "tank_controller.commands.machine.Metadata.apply",
         "if command.raise_level.level > self._max_level:",
         "if False:",
         told="a_controller_goes_back_after_the_roll",
         also=(
             (
-                "tank_controller.state.machine.Metadata.restore",
+                "tank_controller.commands.machine.Metadata.restore",
                 "if state.feature_level > self._max_level:",
                 "if False:",
             ),
@@ -187,7 +187,7 @@ MUTANTS = (
     ),
     Mutant(
         "creates a topic of record batches while an old broker is there",
-        "tank_controller.state.topics._check_settings",
+        "tank_controller.commands.topics._check_settings",
         "topic_settings.level_problem(settings, state.feature_level)",
         "topic_settings.level_problem(settings, state.feature_level + 1)",
         told="a_topic_of_record_batches_waits_for_the_last_old_broker",

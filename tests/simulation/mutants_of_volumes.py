@@ -22,7 +22,7 @@ MUTANTS = (
     ),
     Mutant(
         "of replicas without room the last one leads",
-        "tank_controller.state.elections.Elections.best",
+        "tank_controller.commands.elections.Elections.best",
         "        return min(members, key=worse, default=NO_BROKER)\n",
         "        return min(reversed(members), key=worse, default=NO_BROKER)\n",
         Kind.CLUSTER,

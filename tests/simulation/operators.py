@@ -5,10 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from tank_controller.commands.outcome import CommandOutcome
 from tank_controller.raft.errors import NotLeaderError, ProposalRefusedError, UnansweredError
 from tank_controller.raft.membership import Change, MembershipChangeKind
 from tank_controller.raft.messages import NodeId
-from tank_controller.state.outcome import CommandOutcome
 from tank_protos.feature_levels import OWN
 from tank_protos.generated import control_pb2 as pb
 from tests.simulation.controllers import Cluster, Controller

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from tank_controller.state.outcome import CommandOutcome
+from tank_controller.commands.outcome import CommandOutcome
 from tank_controller.state.state import ClusterState
 from tank_node.cluster.link import TopicAlteration, TopicOutcome
 from tank_protos.generated import control_pb2 as pb

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from tank_controller.commands.outcome import CommandOutcome
 from tank_controller.raft.membership import Change, MembershipChangeKind
 from tank_controller.raft.messages import RaftMessage, VoteAnswer, VoteRequest
 from tank_controller.raft.settings import Settings
 from tank_controller.raft.state import RaftRole
 from tank_controller.raft_node import wire
 from tank_controller.raft_node.driver import RaftDriver
-from tank_controller.state.outcome import CommandOutcome
 from tank_protos.generated import control_pb2 as pb
 from tests.simulation.controllers import SNAPSHOT_AFTER_BYTES, Cluster, Controller
 from tests.simulation.network import Network, Weather

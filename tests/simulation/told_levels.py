@@ -4,7 +4,7 @@ them."""
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from tank_controller.state.outcome import CommandOutcome
+from tank_controller.commands.outcome import CommandOutcome
 from tank_node.broker.forwarding import ForwardingPolicy
 from tank_protos.error_codes import ErrorCode
 from tank_protos.feature_levels import FIRST, KAFKA, Levels

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from pyspark_tank.errors import TankSourceError
-from pyspark_tank.json_rows import first_value
-from pyspark_tank.json_text import double_text
-from pyspark_tank.json_values import JsonDecoder
+from pyspark_tank.json.rows import first_value
+from pyspark_tank.json.text import double_text
+from pyspark_tank.json.values import JsonDecoder
 from pyspark_tank.options import ParseMode
 
 if TYPE_CHECKING:

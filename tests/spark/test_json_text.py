@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from pyspark_tank.json_text import double_text, json_text
+from pyspark_tank.json.text import double_text, json_text
 
 
 @pytest.mark.parametrize(

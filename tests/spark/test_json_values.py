@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyspark_tank.errors import TankSourceError
-from pyspark_tank.json_values import JsonDecoder
+from pyspark_tank.json.values import JsonDecoder
 from pyspark_tank.options import ParseMode
 
 FIELDS = pa.schema([("a", pa.int32()), ("s", pa.string())])

@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
+from tank_controller.commands import commands
+from tank_controller.commands.machine import UnknownEntryError, read_command
 from tank_controller.raft.messages import EntryKind
 from tank_controller.raft_node import frames, records
 from tank_controller.raft_node.frames import JournalError
 from tank_controller.raft_node.replay import Replay
-from tank_controller.state import commands
-from tank_controller.state.machine import UnknownEntryError, read_command
 from tank_controller.state.state import ClusterState, SnapshotError
 
 LOG_FOLDER = "controller"

@@ -58,9 +58,9 @@ def serve(session: CommandSession, **flags: str | None) -> None:
 def _run(config: NodeConfig, announce: "Callable[[Started], None]") -> None:
     from tank_cli.serve.local_controller import LocalRegistrationError
     from tank_cli.serve.process import ServeProcess
+    from tank_controller.commands.machine import UnknownEntryError
     from tank_controller.raft_node.frames import JournalDamagedError, JournalError
     from tank_controller.raft_node.replay import RaftStorageError, StorageDamagedError
-    from tank_controller.state.machine import UnknownEntryError
     from tank_controller.state.state import SnapshotError
     from tank_node.app.ports import ListenError
     from tank_node.segment.errors import DataFolderError, StorageError

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tank_controller.app.standalone import Standalone, open_alone
+from tank_controller.commands.machine import Metadata
+from tank_controller.commands.outcome import CommandOutcome
 from tank_controller.leader.brokers import BrokerStreams
 from tank_controller.leader.leadership import ControllerLeadership, LeaderParts
 from tank_controller.leader.proposals import Proposals
@@ -23,8 +25,6 @@ from tank_controller.raft_node.disk_thread import DiskThread
 from tank_controller.raft_node.driver import RaftDriver
 from tank_controller.raft_node.replay import RaftStorageError
 from tank_controller.raft_node.ticks import ALONE_TICK_MS, keep_ticking
-from tank_controller.state.machine import Metadata
-from tank_controller.state.outcome import CommandOutcome
 from tank_node.clock import Clock
 from tank_node.cluster.registration import Registration
 from tank_node.cluster.stream import ControllerStream

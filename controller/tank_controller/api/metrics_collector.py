@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from tank_controller.commands.machine import Metadata
+from tank_controller.commands.outcome import CommandOutcome
 from tank_controller.leader.broker_clocks import BrokerClocks
 from tank_controller.leader.liveness import Loss
 from tank_controller.raft.state import RaftRole
 from tank_controller.raft_node.driver import RaftDriver
 from tank_controller.raft_node.figures import LATENCY_BOUNDS_S, RaftFigures
-from tank_controller.state.machine import Metadata
-from tank_controller.state.outcome import CommandOutcome
 from tank_controller.state.state import ClusterState
 from tank_protos.feature_levels import OWN
 

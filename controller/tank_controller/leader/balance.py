@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tank_controller import limits
+from tank_controller.commands.levels import is_internal
 from tank_controller.state.keys import key_of, partition_of, topic_of
-from tank_controller.state.levels import is_internal
 from tank_controller.state.model import NO_BROKER, PartitionState, TopicState
 from tank_controller.state.state import ClusterState
 from tank_protos.generated import control_pb2 as pb

@@ -4,8 +4,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from tank_controller.commands.machine import Metadata
 from tank_controller.leader.streams import Stream
-from tank_controller.state.machine import Metadata
 from tank_controller.state.view_parts import view_updates
 from tank_protos.generated import control_pb2 as pb
 

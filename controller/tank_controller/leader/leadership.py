@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from tank_controller import limits
+from tank_controller.commands.outcome import CommandOutcome
 from tank_controller.leader.broker_clocks import BrokerClocks
 from tank_controller.leader.broker_rooms import BrokerRooms
 from tank_controller.leader.commit_order import PositionOrder
@@ -22,7 +23,6 @@ from tank_controller.leader.raising import Raising
 from tank_controller.leader.scaling import Scaling
 from tank_controller.leader.streams import Stream
 from tank_controller.leader.tasks import LeaderTasks
-from tank_controller.state.outcome import CommandOutcome
 from tank_protos.generated import control_pb2 as pb
 
 STALLED_MS = 1000

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tank_controller import limits
+from tank_controller.commands.outcome import Rejected
+from tank_controller.commands.partitions import waits_for_ends
 from tank_controller.state.keys import key_of, partition_of, topic_of
 from tank_controller.state.model import PartitionState
-from tank_controller.state.outcome import Rejected
-from tank_controller.state.partitions import waits_for_ends
 from tank_controller.state.state import ClusterState
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb

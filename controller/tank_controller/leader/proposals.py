@@ -7,11 +7,11 @@ Used by brokers' streams, Admin, and `tank serve`.
 from collections.abc import Callable
 
 from tank_controller import limits
+from tank_controller.commands import commands
+from tank_controller.commands.machine import Metadata
+from tank_controller.commands.outcome import CommandOutcome, Rejected
 from tank_controller.raft.errors import NotLeaderError, TooLargeError
 from tank_controller.raft_node.driver import OutcomeUnknownError, RaftDriver
-from tank_controller.state import commands
-from tank_controller.state.machine import Metadata
-from tank_controller.state.outcome import CommandOutcome, Rejected
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
 

@@ -6,12 +6,12 @@ entry is applied (`state.brokers`). A registration counts when its entry is comm
 
 from collections.abc import Callable, Mapping
 
+from tank_controller.commands import levels
+from tank_controller.commands.outcome import CommandOutcome, Rejected
 from tank_controller.leader.deltas import BrokerViews
 from tank_controller.leader.leadership import ControllerLeadership, LeaderTerm
 from tank_controller.leader.liveness import BrokerLiveness
 from tank_controller.leader.streams import Stream
-from tank_controller.state import levels
-from tank_controller.state.outcome import CommandOutcome, Rejected
 from tank_controller.state.state import ClusterState
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Iterator
 
+from tank_controller.commands.groups import COORDINATED
+from tank_controller.commands.outcome import CommandOutcome, Rejected
 from tank_controller.leader.leadership import LeaderTerm
 from tank_controller.leader.proposals import Proposals, rejected
 from tank_controller.leader.streams import MAX_WAITING_PROPOSALS, Stream
 from tank_controller.state.codec import positions
-from tank_controller.state.groups import COORDINATED
-from tank_controller.state.outcome import CommandOutcome, Rejected
 from tank_controller.state.state import ClusterState
 from tank_protos.error_codes import ErrorCode
 from tank_protos.feature_levels import NATIVE_GROUPS

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from tank_controller import limits
+from tank_controller.commands.elections import Elections
+from tank_controller.commands.reassignment import may_cancel, may_finish
 from tank_controller.leader.balance import Balance, raised_factors
 from tank_controller.leader.log_ends import LogEndQueries, LogEndQuery
 from tank_controller.leader.scaling import Scaling
-from tank_controller.state.elections import Elections
 from tank_controller.state.keys import partition_of, topic_of
-from tank_controller.state.reassignment import may_cancel, may_finish
 from tank_controller.state.state import ClusterState
 from tank_protos.generated import control_pb2 as pb
 

@@ -1,9 +1,9 @@
 """Brokers that connect during an election: they wait here until a leader is known. No I/O."""
 
 from tank_controller import limits
+from tank_controller.commands.outcome import CommandOutcome
 from tank_controller.leader.streams import Stream
 from tank_controller.raft_node.driver import RaftDriver
-from tank_controller.state.outcome import CommandOutcome
 from tank_protos.generated import control_pb2 as pb
 
 LATE_TICKS = 6

@@ -6,6 +6,7 @@ member: after a change of leader, the next leader must go on where the last one 
 
 from collections.abc import Iterable, Mapping
 
+from tank_controller.commands.outcome import CommandOutcome
 from tank_controller.raft.birth import Founding
 from tank_controller.raft.core import Raft
 from tank_controller.raft.errors import ChangeRefusedError, NotLeaderError
@@ -13,7 +14,6 @@ from tank_controller.raft.membership import Change, MembershipChangeKind
 from tank_controller.raft.messages import Configuration, EntryKind, NodeId
 from tank_controller.raft.state import RaftRole
 from tank_controller.raft_node.driver import RaftDriver
-from tank_controller.state.outcome import CommandOutcome
 from tank_protos.generated import control_pb2 as pb
 
 

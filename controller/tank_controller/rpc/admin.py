@@ -7,6 +7,7 @@ from typing import TypeVar
 import grpc
 
 from tank_controller import limits
+from tank_controller.commands.outcome import CommandOutcome, Rejected
 from tank_controller.leader import overview
 from tank_controller.leader.proposals import Proposals
 from tank_controller.node import ControllerNode, NodeHost
@@ -14,7 +15,6 @@ from tank_controller.raft.errors import ProposalRefusedError, UnansweredError
 from tank_controller.raft.membership import Change, MembershipChangeKind
 from tank_controller.raft.messages import NodeId
 from tank_controller.rpc.brokers import Context
-from tank_controller.state.outcome import CommandOutcome, Rejected
 from tank_controller.state.view_parts import PART_BYTES
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb

@@ -9,6 +9,7 @@ from typing import TypeVar
 import grpc
 import grpc.aio
 
+from tank_controller.commands.levels import said
 from tank_controller.node import NodeHost
 from tank_controller.raft.birth import IdentityQuestion
 from tank_controller.raft.errors import MessageRefusedError
@@ -16,7 +17,6 @@ from tank_controller.raft.messages import NodeId
 from tank_controller.raft_node import wire as raft_wire
 from tank_controller.rpc.leaving import may_leave
 from tank_controller.security.trust import Trust, caller, is_called_by
-from tank_controller.state.levels import said
 from tank_protos.cluster_secret import Party, PartyRole
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.generated.control_pb2_grpc import (

@@ -3,10 +3,10 @@
 import asyncio
 import time
 
+from tank_controller.commands.outcome import Rejected
 from tank_controller.k8s.client import Kubernetes
 from tank_controller.leader.scaling import Pod
 from tank_controller.node import ControllerNode
-from tank_controller.state.outcome import Rejected
 from tank_protos.generated import control_pb2 as pb
 
 MAX_POD_NAME = 253

@@ -1,10 +1,6 @@
-"""The cluster's state, and what each command of the log does to it. Pure.
+"""The cluster's state, and its forms as bytes. Pure.
 
 - `state`, `model`, `keys`: the state and its parts
-- `machine`: entries of the log in, outcomes and deltas out
-- `commands`: the table of commands; one file for each subject:
-  `topics`, `brokers`, `partitions`, `elections`, `reassignment`, `placement`, `assignments`, `groups`,
-  `producers`, `levels`
-- `changes`, `outcome`: what a command changed, and what is answered
+- `placement`: how replicas are spread over brokers
 - `codec`, `snapshot_image`, `topics_image`, `view_image`, `view_parts`: the state as bytes
 """

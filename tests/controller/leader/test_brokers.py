@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from tank_controller.commands.outcome import Rejected
 from tank_controller.leader import deltas
 from tank_controller.leader.leadership import STALLED_MS
 from tank_controller.leader.liveness import Loss
 from tank_controller.limits import SESSION_TIMEOUT_MS
 from tank_controller.raft.messages import NodeId
-from tank_controller.state.outcome import Rejected
 from tank_protos.error_codes import ErrorCode
 from tank_protos.feature_levels import OWN
 from tank_protos.generated import control_pb2 as pb

@@ -3,9 +3,9 @@
 import pytest
 
 from tank_controller import limits
+from tank_controller.commands.outcome import CommandOutcome, Rejected
 from tank_controller.leader.log_ends import LogEndQuery
 from tank_controller.state.model import PartitionState
-from tank_controller.state.outcome import CommandOutcome, Rejected
 from tank_protos.generated import control_pb2 as pb
 from tests.controller.cluster_for_tests import Cluster
 from tests.controller.governed import STEP_MS, Governed

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tank_controller import limits
+from tank_controller.commands.outcome import CommandOutcome, Rejected
 from tank_controller.leader.proposals import PRODUCER_USE_NOTED_MS, Proposals
-from tank_controller.state.outcome import CommandOutcome, Rejected
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
 from tests.controller.commands_for_tests import alter, commit, create, init_producer, register

@@ -3,8 +3,8 @@
 import pytest
 
 from tank_controller import limits
+from tank_controller.commands.elections import Elections
 from tank_controller.leader.tasks import LeaderTasks
-from tank_controller.state.elections import Elections
 from tank_protos.generated import control_pb2 as pb
 from tests.controller.cluster_for_tests import Cluster
 from tests.controller.governed import Governed

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tank_controller import limits
+from tank_controller.commands import machine
 from tank_controller.leader import deltas
-from tank_controller.state import machine
 from tank_controller.state.codec import topic_message
 from tank_node.cluster.registration import Registration
 from tank_node.cluster.stream import ControllerStream

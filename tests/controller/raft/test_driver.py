@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from tank_controller.commands.machine import UnknownEntryError
+from tank_controller.commands.outcome import CommandOutcome
 from tank_controller.raft.errors import OverloadedError
 from tank_controller.raft.membership import Change, MembershipChangeKind
 from tank_controller.raft.messages import Heartbeat, RaftMessage
 from tank_controller.raft.state import RaftRole
 from tank_controller.raft_node.driver import SNAPSHOT_AGAIN_TICKS, OutcomeUnknownError
 from tank_controller.raft_node.replay import StorageFailedError
-from tank_controller.state.machine import UnknownEntryError
-from tank_controller.state.outcome import CommandOutcome
 from tank_protos.generated import control_pb2 as pb
 from tests.controller.commands_for_tests import alter, create, register
 from tests.controller.raft_node.failing_files import FailingFiles

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+from tank_controller.commands.outcome import Rejected
 from tank_controller.rpc.leaving import may_leave
-from tank_controller.state.outcome import Rejected
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
 from tests.controller.governed import Governed

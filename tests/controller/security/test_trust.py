@@ -9,10 +9,10 @@ from typing import cast
 
 import pytest
 
+from tank_controller.commands import commands
 from tank_controller.leader.streams import Stream
 from tank_controller.raft.messages import NodeId
 from tank_controller.security.trust import Trust, open_secret
-from tank_controller.state import commands
 from tank_controller.state.state import ClusterState
 from tank_protos.cluster_secret import PROOF_KEY, Party, PartyRole, Question, SecretRefusal, Secrets
 from tank_protos.generated import control_pb2 as pb

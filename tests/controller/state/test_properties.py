@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tank_controller import limits
+from tank_controller.commands import commands
 from tank_controller.leader.tasks import LeaderTasks
-from tank_controller.state import commands
 from tank_controller.state.state import ClusterState, PartitionState
 from tank_node.cluster.view import ChangeKind, ClusterView
 from tank_protos.error_codes import ErrorCode

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tank_controller import limits
-from tank_controller.state import codec, commands
+from tank_controller.commands import commands
+from tank_controller.state import codec
 from tank_controller.state.state import ClusterState, SnapshotError
 from tank_node.cluster.view import ClusterView
 from tank_protos import feature_levels

@@ -4,6 +4,8 @@ import queue
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from tank_controller.commands.machine import Metadata
+from tank_controller.commands.outcome import CommandOutcome
 from tank_controller.raft.birth import Birth
 from tank_controller.raft.core import Raft
 from tank_controller.raft.messages import NodeId, RaftMessage
@@ -12,8 +14,6 @@ from tank_controller.raft_node.disk_thread import DiskThread
 from tank_controller.raft_node.driver import RaftDriver
 from tank_controller.raft_node.files import OsFiles
 from tank_controller.raft_node.storage import RaftStorage
-from tank_controller.state.machine import Metadata
-from tank_controller.state.outcome import CommandOutcome
 from tank_protos.feature_levels import OWN
 from tank_protos.generated import control_pb2 as pb
 from tests.controller.raft_node.failing_files import FailingFiles

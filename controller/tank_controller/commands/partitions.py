@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from tank_controller import limits
-from tank_controller.state.brokers import process
-from tank_controller.state.elections import Elections
+from tank_controller.commands.brokers import process
+from tank_controller.commands.elections import Elections
+from tank_controller.commands.outcome import CommandOutcome, Rejected
 from tank_controller.state.keys import key_of
 from tank_controller.state.model import NO_BROKER, PartitionState, TopicState
-from tank_controller.state.outcome import CommandOutcome, Rejected
 from tank_controller.state.state import ClusterState
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb

@@ -2,7 +2,7 @@
 
 The fast way hands all contents to Arrow's own JSON reader in one piece. A piece that it refuses is halved
 down to small blocks, and a block that is still refused is read one by one, as `from_json` reads
-(json_rows.py).
+(rows.py).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pyspark_tank.json_rows import RowReader
+from pyspark_tank.json.rows import RowReader
 from pyspark_tank.options import ParseMode
 
 if TYPE_CHECKING:

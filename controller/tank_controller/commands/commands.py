@@ -10,9 +10,9 @@ another state out of the same log. A changed check needs a new command, or a new
 
 from collections.abc import Callable
 
-from tank_controller.state import brokers, groups, levels, partitions, producers, reassignment, topics
-from tank_controller.state.outcome import CommandOutcome, Rejected
-from tank_controller.state.producers import known_producer as known_producer
+from tank_controller.commands import brokers, groups, levels, partitions, producers, reassignment, topics
+from tank_controller.commands.outcome import CommandOutcome, Rejected
+from tank_controller.commands.producers import known_producer as known_producer
 from tank_controller.state.state import ClusterState
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb

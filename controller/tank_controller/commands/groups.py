@@ -6,8 +6,8 @@ come from an older version, below that level.
 """
 
 from tank_controller import limits
+from tank_controller.commands.outcome import CommandOutcome, Rejected
 from tank_controller.state.model import PositionState
-from tank_controller.state.outcome import CommandOutcome, Rejected
 from tank_controller.state.state import ClusterState
 from tank_protos.error_codes import ErrorCode
 from tank_protos.feature_levels import NATIVE_GROUPS

@@ -5,8 +5,8 @@ out. No I/O.
 from collections.abc import Callable, Iterator
 
 from tank_controller import limits
-from tank_controller.state import commands
-from tank_controller.state.outcome import CommandOutcome
+from tank_controller.commands import commands
+from tank_controller.commands.outcome import CommandOutcome
 from tank_controller.state.state import ClusterState, SnapshotError
 from tank_controller.state.view_parts import WHOLE_PART_BYTES
 from tank_protos import feature_levels

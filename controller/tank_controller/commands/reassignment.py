@@ -5,11 +5,11 @@ Pure.
 from collections.abc import Callable, Sequence
 
 from tank_controller import limits
-from tank_controller.state.elections import Elections
-from tank_controller.state.levels import is_internal
+from tank_controller.commands.elections import Elections
+from tank_controller.commands.levels import is_internal
+from tank_controller.commands.outcome import CommandOutcome
+from tank_controller.commands.partitions import check_count, each
 from tank_controller.state.model import PartitionState, TopicState
-from tank_controller.state.outcome import CommandOutcome
-from tank_controller.state.partitions import check_count, each
 from tank_controller.state.state import ClusterState
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb

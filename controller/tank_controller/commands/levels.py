@@ -5,8 +5,8 @@ level in force is in the state, and never falls. A process that doesn't know the
 The next level comes into force when all processes know it.
 """
 
+from tank_controller.commands.outcome import CommandOutcome, Rejected
 from tank_controller.state.model import TopicState
-from tank_controller.state.outcome import CommandOutcome, Rejected
 from tank_controller.state.state import ClusterState
 from tank_protos import feature_levels
 from tank_protos.error_codes import ErrorCode

@@ -3,8 +3,8 @@
 import pytest
 
 from tank_controller import limits
-from tank_controller.state.commands import known_producer
-from tank_controller.state.producers import BLOCK_IDS
+from tank_controller.commands.commands import known_producer
+from tank_controller.commands.producers import BLOCK_IDS
 from tank_controller.state.state import ClusterState
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb

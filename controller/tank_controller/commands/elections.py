@@ -3,7 +3,7 @@
 Lossy and unclean elections need a command of their own, except for the two cases named at `settle`.
 """
 
-from tank_controller.state.changes import PartitionChanges
+from tank_controller.commands.changes import PartitionChanges
 from tank_controller.state.model import NO_BROKER, PartitionState, TopicState
 from tank_controller.state.state import ClusterState
 

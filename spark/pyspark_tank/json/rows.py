@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pyspark_tank.errors import TankSourceError
-from pyspark_tank.json_text import json_text
+from pyspark_tank.json.text import json_text
 from pyspark_tank.options import ParseMode
 
 if TYPE_CHECKING:

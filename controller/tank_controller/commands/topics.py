@@ -1,14 +1,14 @@
 """Commands that create, alter and delete topics. Pure."""
 
 from tank_controller import limits
-from tank_controller.state import groups
-from tank_controller.state.assignments import assigned, check_assigned
+from tank_controller.commands import groups
+from tank_controller.commands.assignments import assigned, check_assigned
+from tank_controller.commands.elections import Elections
+from tank_controller.commands.levels import WHAT_TO_DO, is_internal
+from tank_controller.commands.outcome import CommandOutcome, Rejected
 from tank_controller.state.codec import topic_message
-from tank_controller.state.elections import Elections
 from tank_controller.state.keys import key_of
-from tank_controller.state.levels import WHAT_TO_DO, is_internal
 from tank_controller.state.model import NO_BROKER, PartitionState, TopicState
-from tank_controller.state.outcome import CommandOutcome, Rejected
 from tank_controller.state.placement import spread_of
 from tank_controller.state.state import ClusterState
 from tank_protos import feature_levels, topic_settings

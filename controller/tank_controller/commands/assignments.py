@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from tank_controller import limits
-from tank_controller.state.outcome import Rejected
+from tank_controller.commands.outcome import Rejected
 from tank_controller.state.state import ClusterState
 from tank_protos import feature_levels
 from tank_protos.error_codes import ErrorCode

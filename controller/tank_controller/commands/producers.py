@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from tank_controller import limits
+from tank_controller.commands.outcome import CommandOutcome, Rejected
 from tank_controller.state.model import NamedProducer
-from tank_controller.state.outcome import CommandOutcome, Rejected
 from tank_controller.state.state import ClusterState
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb

@@ -8,12 +8,12 @@ replicas that may have lost messages, so that no election can come between.
 from collections.abc import Callable
 
 from tank_controller import limits
-from tank_controller.state import levels
+from tank_controller.commands import levels
+from tank_controller.commands.elections import Elections
+from tank_controller.commands.outcome import CommandOutcome, Rejected
 from tank_controller.state.codec import broker_message
-from tank_controller.state.elections import Elections
 from tank_controller.state.keys import key_of
 from tank_controller.state.model import BrokerState, TopicState
-from tank_controller.state.outcome import CommandOutcome, Rejected
 from tank_controller.state.state import ClusterState
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb

@@ -1,0 +1,8 @@
+"""What each command of the Raft log does to the cluster's state. Pure.
+
+- `machine`: entries of the log in, outcomes and deltas out
+- `commands`: the table of commands; one file for each subject:
+  `topics`, `brokers`, `partitions`, `elections`, `reassignment`, `assignments`, `groups`, `producers`,
+  `levels`
+- `changes`, `outcome`: what a command changed, and what is answered
+"""
