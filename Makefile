@@ -102,7 +102,7 @@ kafka: $(VENV)/.ready-dev ## stock clients of Kafka's protocol against one broke
 	@$(BIN)/python -m tests.kafka_clients $(KAFKA) $(INTO:%=--into %)
 
 upgrade: $(VENV)/.ready-dev ## a cluster of the commit before becomes this one under clients of both protocols (FROM=COMMIT: of another)
-	@TANK_UPGRADE_FROM=$(FROM) pytest -q tests/integration/test_rolling_upgrade.py
+	@TANK_UPGRADE_FROM=$(FROM) pytest -q tests/integration/cluster/test_rolling_upgrade.py
 
 test-pure: ## make test as it is where no compiler was
 	@TANK_KERNEL=pure $(MAKE) --no-print-directory test

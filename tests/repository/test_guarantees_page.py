@@ -45,7 +45,7 @@ def test_the_tests_are_there() -> None:
 
 
 def test_the_stories_are_told() -> None:
-    rooms = (ROOT / "tests" / "simulation").glob("told_*.py")
+    rooms = (ROOT / "tests" / "simulation" / "told").glob("*.py")
     code = "".join(path.read_text(encoding="utf-8") for path in rooms)
     assert len(named()) > 15
     assert named() <= set(re.findall(r"^def (\w+)\(\) -> None:$", code, re.MULTILINE))

@@ -11,30 +11,30 @@ from tank_node.log.log import LogState, PartitionLog
 from tank_protos.error_codes import ErrorCode
 from tank_protos.topic_settings import FlushPolicy
 from tank_protos.wire.names import GROUPS_TOPIC
-from tests.simulation import faults
-from tests.simulation.adversary import Adversary
-from tests.simulation.brokers import BrokerMachine
-from tests.simulation.changed_byte import change
-from tests.simulation.client_mix import clients_of
-from tests.simulation.clients import Client, Target
-from tests.simulation.committed import Committed
-from tests.simulation.consumers import Consumer
-from tests.simulation.controller_rot import spoil
-from tests.simulation.controllers import Cluster, Controller
-from tests.simulation.faults import UNDER_A_BROKER, Faults, Machine
-from tests.simulation.group_books import GroupBooks
-from tests.simulation.group_members import GroupMember
-from tests.simulation.group_swarm import SETTLES_US, GroupSwarm
+from tests.simulation.books.changed_byte import change
+from tests.simulation.books.committed import Committed
+from tests.simulation.books.group_books import GroupBooks
+from tests.simulation.books.message_books import Key, MessageBooks
+from tests.simulation.books.replicas import damage, differences
+from tests.simulation.books.stored_batches import is_whole
+from tests.simulation.clients.client_mix import clients_of
+from tests.simulation.clients.clients import Client, Target
+from tests.simulation.clients.consumers import Consumer
+from tests.simulation.clients.group_members import GroupMember
+from tests.simulation.clients.group_swarm import SETTLES_US, GroupSwarm
+from tests.simulation.clients.kafka_producers import KafkaProducer
+from tests.simulation.clients.producers import Producer
 from tests.simulation.ingredients import Ingredient, Wanted, any_topic, ingredients
-from tests.simulation.kafka_producers import KafkaProducer
-from tests.simulation.message_books import Key, MessageBooks
-from tests.simulation.network import Network, Weather
-from tests.simulation.orders import Orders
-from tests.simulation.producers import Producer
-from tests.simulation.replicas import damage, differences
-from tests.simulation.serving import Addresses
-from tests.simulation.stored_batches import is_whole
-from tests.simulation.world import MS, SECOND, World, must
+from tests.simulation.world import faults
+from tests.simulation.world.adversary import Adversary
+from tests.simulation.world.brokers import BrokerMachine
+from tests.simulation.world.controller_rot import spoil
+from tests.simulation.world.controllers import Cluster, Controller
+from tests.simulation.world.faults import UNDER_A_BROKER, Faults, Machine
+from tests.simulation.world.network import Network, Weather
+from tests.simulation.world.orders import Orders
+from tests.simulation.world.serving import Addresses
+from tests.simulation.world.world import MS, SECOND, World, must
 
 HEALS_WITHIN_US = 90 * SECOND
 """After the last fault every partition takes writes again, and its replicas are the same, within so long."""

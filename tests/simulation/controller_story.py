@@ -4,14 +4,14 @@ import copy
 from functools import partial
 
 from tank_controller.raft.messages import NodeId
-from tests.simulation import faults, operators
-from tests.simulation.controller_rot import spoil
-from tests.simulation.controllers import Cluster, Controller
-from tests.simulation.disks import SimulatedDisk
-from tests.simulation.faults import LEADER_AWAY, Faults, Machine
-from tests.simulation.network import Network, Weather
-from tests.simulation.operators import Operator, Watcher
-from tests.simulation.world import MS, SECOND, World, must
+from tests.simulation.world import faults, operators
+from tests.simulation.world.controller_rot import spoil
+from tests.simulation.world.controllers import Cluster, Controller
+from tests.simulation.world.disks import SimulatedDisk
+from tests.simulation.world.faults import LEADER_AWAY, Faults, Machine
+from tests.simulation.world.network import Network, Weather
+from tests.simulation.world.operators import Operator, Watcher
+from tests.simulation.world.world import MS, SECOND, World, must
 
 HASTY_SHARE = 0.5
 """Of the stories: each election is disturbed, see `faults.hasty_plan`."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from random import Random
 
-from tests.simulation.world import World
+from tests.simulation.world.world import World
 
 
 class Ingredient(Enum):

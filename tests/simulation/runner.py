@@ -8,7 +8,7 @@ from multiprocessing import get_context
 from typing import TextIO
 
 from tests.simulation.story import Kind, Told, seeds, tell
-from tests.simulation.world import one_line
+from tests.simulation.world.world import one_line
 
 TRACE_SHOWN = 150
 BAR_WIDTH = 30

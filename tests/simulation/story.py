@@ -10,7 +10,7 @@ from enum import Enum
 
 from tests.simulation.cluster_story import ClusterStory
 from tests.simulation.controller_story import ControllerStory
-from tests.simulation.world import SECOND, BugLog, Violation, World
+from tests.simulation.world.world import SECOND, BugLog, Violation, World
 
 CONTROLLERS_ALONE = 3
 """Each third story is about controllers alone."""

@@ -8,9 +8,10 @@ import sys
 import pytest
 
 from tank_controller.raft.quorum import Vote
-from tests.simulation import mutants, runner
+from tests.simulation import runner
+from tests.simulation.mutants import mutants
 from tests.simulation.story import Kind, seeds, tell
-from tests.simulation.told import telling
+from tests.simulation.told.told import telling
 
 SEEDS = (0, 3, 6, 9)
 

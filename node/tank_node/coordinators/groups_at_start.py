@@ -17,7 +17,7 @@ _PAUSE_MS: Final = 1_000
 class GroupsAtStart:
     """Looks once whether the internal topic is there, or the controllers hold positions that are to move."""
 
-    def __init__(self, broker: Broker, begin: Callable[[], None]) -> None:
+    def __init__(self, broker: Broker, begin: Callable[[], object]) -> None:
         """begin: called at most once, when there are groups."""
         self._broker = broker
         self._begin = begin

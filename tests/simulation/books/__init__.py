@@ -1,0 +1,1 @@
+"""What must hold: books kept of all events, and judges of what is stored at the end."""

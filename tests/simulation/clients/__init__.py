@@ -1,0 +1,1 @@
+"""Producers, consumers and members of groups, of our protocol and of Kafka's."""

@@ -1,0 +1,95 @@
+"""Mutants of what brokers do for Kafka's clients."""
+
+from tests.simulation.mutants.mutant import Mutant
+from tests.simulation.story import Kind
+
+MUTANTS = (
+    Mutant(
+        "a Kafka producer's batch is appended without its sequence",
+        "tank_node.kafka.produce.produce._append",
+        "    producer = batch.producer\n",
+        "    producer = None\n",
+        Kind.CLUSTER,
+        told="a_kafka_producer_repeats_over_a_leader_change",
+    ),
+    Mutant(
+        "a Kafka producer's batch of a learned form is appended without its sequence",
+        "tank_node.kafka.produce.produce_forms.ProduceForm.take",
+        "        producer = batch.producer\n",
+        "        producer = None\n",
+        Kind.CLUSTER,
+        told="two_protocols_write_over_a_leaders_death",
+    ),
+    Mutant(
+        "acks=all is answered when the leader has written the batch",
+        "tank_node.kafka.produce.produce._acked",
+        "0 <= acks <= 1",
+        "acks <= 1",
+        Kind.CLUSTER,
+        told="two_protocols_write_over_a_leaders_death",
+    ),
+    Mutant(
+        "acks=all is answered when the leader has written a batch of a learned form",
+        "tank_node.kafka.produce.produce_forms.ProduceForm.__init__",
+        "if request.acks == 1 else",
+        "if request.acks <= 1 else",
+        Kind.CLUSTER,
+        told="two_protocols_write_over_a_leaders_death",
+    ),
+    Mutant(
+        "a fetch doesn't tell where the client's log and the leader's go apart",
+        "tank_node.kafka.fetch.fetch_read.FetchRead._agrees",
+        "            target.diverging = found\n            return False\n",
+        "            return True\n",
+        Kind.CLUSTER,
+        told="what_a_kafka_consumer_has_read_is_lost",
+    ),
+    Mutant(
+        "every leader epoch ends at the log's end",
+        "tank_node.kafka.fetch.epoch_ends.end_of",
+        "        end = max(first, log.first_available) - 1\n",
+        "        pass\n",
+        Kind.CLUSTER,
+        told="what_a_kafka_consumer_has_read_is_lost",
+    ),
+    Mutant(
+        "an epoch whose records retention has taken has no end",
+        "tank_node.kafka.fetch.epoch_ends.end_of",
+        "        end = max(first, log.first_available) - 1\n    return epoch, end\n",
+        "        end = max(first, log.first_available) - 1\n    return NO_END\n",
+        Kind.CLUSTER,
+        told="what_a_kafka_consumer_has_read_is_retained_no_more",
+    ),
+    Mutant(
+        "a fetch is served whatever leader epoch its client knows",
+        "tank_node.kafka.fetch.fetch_read.FetchRead._may_read",
+        "        if 0 <= epoch != known:\n",
+        "        if False:\n",
+        Kind.CLUSTER,
+        told="a_kafka_consumer_comes_to_a_former_leader",
+    ),
+    Mutant(
+        "a Kafka fetch reads past the high-water mark",
+        "tank_node.kafka.fetch.fetch_read.FetchRead._reach",
+        "            return partition.fetch(offset + 1, limit)\n",
+        "            return partition._read(offset + 1, limit, partition.log.written)\n",
+        Kind.CLUSTER,
+        told="a_kafka_consumer_comes_to_a_former_leader",
+    ),
+    Mutant(
+        "ListOffsets shows the end of a leader that doesn't know it",
+        "tank_node.kafka.fetch.list_offsets._Search._needs_end",
+        "        return asked.timestamp >= LATEST or asked.timestamp == GREATEST_TIME\n",
+        "        return False\n",
+        Kind.CLUSTER,
+        told="a_kafka_consumer_asks_a_new_leader_for_the_end",
+    ),
+    Mutant(
+        "a deletion is answered before the followers have heard of it",
+        "tank_node.kafka.topics.delete_records.DeletionWait.look",
+        "if all(partition.start.lowest(partition.leadership) >= number for partition, number, _ in waiting):",
+        "if True:",
+        Kind.CLUSTER,
+        told="deleted_records_outlive_their_leader",
+    ),
+)
