@@ -49,7 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """What breaks the node's code from inside can't do so where that is compiled; and each test gets the time
     that this run has for it. Tests of one Spark share a worker, and its JVM; those that start their own share
-    another."""
+    another. These two groups take the longest, so they begin first."""
     most_s = float(config.getini("timeout"))
     for item in items:
         said = item.get_closest_marker("timeout")
@@ -59,6 +59,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if "spark" in item.keywords:
             shares = "shared_spark" in getattr(item, "fixturenames", ())
             item.add_marker(pytest.mark.xdist_group("spark" if shares else "spark-apart"))
+    items.sort(key=lambda item: "spark" not in item.keywords)
     if node_kernel.NAME == "compiled":
         for item in items:
             if "plain_node" in item.keywords:

@@ -6,13 +6,12 @@ import pytest
 
 from tests.kafka_clients.beside.our_server import OurServer
 from tests.kafka_clients.beside.recorded import Record, differences, load, unneeded
-from tests.kafka_clients.beside.scripts import CONSUMER_GROUPS, SCRIPTS, play
+from tests.kafka_clients.beside.scripts import SCRIPTS, play
 from tests.kafka_clients.beside.talk import await_groups
 
 pytestmark = pytest.mark.integration
 
-RECORDED = [script.name for script in SCRIPTS if script.needs != CONSUMER_GROUPS]
-"""Groups whose broker assigns the partitions are compared with Kafka alone, in `make kafka`."""
+RECORDED = [script.name for script in SCRIPTS]
 ROOMS = list(dict.fromkeys(name.partition(".")[0] for name in RECORDED))
 """In the order in which they were recorded: the group without a name is that of all scripts."""
 
