@@ -199,7 +199,7 @@ MUTANTS = (
         also=(
             (
                 "tank_node.partition.roles.Roles._may_lead",
-                "elif not (goes_on or makes_do) and log.epochs and log.epochs[-1][0] >= placed.leader_epoch:",
+                "elif not (goes_on or makes_do) and epochs and epochs[-1][0] >= placed.leader_epoch:",
                 "elif False:",
             ),
         ),
