@@ -3,9 +3,12 @@
 
 Usage::
 
-    async with Client("127.0.0.1:11011") as client: async with client.producer() as producer: delivery = await
-producer.send("flights", b"value", key=b"AA") stored = await delivery async for batch in
-client.consumer("flights", start="first"): ...
+    async with Client("127.0.0.1:11011") as client:
+        async with client.producer() as producer:
+            delivery = await producer.send("flights", b"value", key=b"AA")
+            stored = await delivery
+        async for batch in client.consumer("flights", start="first"):
+            ...
 
 The rooms: `client`, `producer`, `consumer` and `admin` have the classes that programs use, `sync` the
 synchronous ones; `producing` makes and delivers bundles, `consuming` fetches; `routing` finds leaders; `wire`
@@ -94,6 +97,7 @@ from tank_client.model import (
     PartitionDescription,
     PartitionTrouble,
     ProducerIdentity,
+    Route,
     ServerStatus,
     Setting,
     SettingValue,
@@ -105,7 +109,6 @@ from tank_client.model import (
     Trouble,
 )
 from tank_client.producer import BundleDelivery, Producer
-from tank_client.routing.routes import Route
 from tank_client.settings import (
     AtTime,
     ClientSettings,

@@ -18,6 +18,7 @@ from tank_client.model import (
     GroupSummary,
     PartitionDescription,
     ProducerIdentity,
+    Route,
     ServerStatus,
     SettingValue,
     TopicDescription,
@@ -27,7 +28,6 @@ from tank_client.routing.by_leader import end_of, find_times, wait_for_ends
 from tank_client.routing.calls import Calls
 from tank_client.routing.older_brokers import discovered_topics, ends_by_fetching
 from tank_client.routing.position_reset import moved_positions, new_positions
-from tank_client.routing.routes import Route
 from tank_client.settings import AtTime, StartAt
 from tank_client.wire import group_operations, state_operations, topic_operations
 from tank_client.wire.group_operations import portions

@@ -16,9 +16,8 @@ from tank_client.consuming.held_partitions import PartitionChange
 from tank_client.consuming.reading_plan import ReadingPlan
 from tank_client.consuming.shared_partitions import SharedPartitions
 from tank_client.consuming.start_places import StartPlaces
-from tank_client.model import END, ConsumedMessage, Ends
+from tank_client.model import END, ConsumedMessage, Ends, Route
 from tank_client.routing.calls import Calls
-from tank_client.routing.routes import Route
 from tank_client.wire.group_operations import shares_partitions
 
 _log = logging.getLogger("tank_client")

@@ -13,6 +13,8 @@ FIRST = 0
 END = 2**64 - 1
 """The number to fetch from for the next message that will be stored."""
 NO_BROKER = 0xFFFF
+Route: TypeAlias = tuple[str, int]
+"""A topic and a partition."""
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 """A message's headers: names and values, in the order in which they were sent. A name may occur twice."""
 HeadersToSend: TypeAlias = Mapping[str, bytes | None] | Iterable[tuple[str, bytes | None]]

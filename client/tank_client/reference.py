@@ -20,7 +20,7 @@ SECTIONS = {
     "Client, producer, consumer, admin": ("client", "producer", "consumer", "consuming.batch", "admin"),
     "Settings": ("settings",),
     "What calls return": ("model",),
-    "Types": ("routing.routes", "bundle", "consuming.chunk_readers", "consuming.reading_plan", "wire.buffer"),
+    "Types": ("bundle", "consuming.chunk_readers", "consuming.reading_plan", "wire.buffer"),
     "Errors": ("errors",),
 }
 """The headings, each with the modules of `tank_client` or `tank_protos` whose names are listed below it."""

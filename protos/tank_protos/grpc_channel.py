@@ -1,5 +1,5 @@
-"""Opens all gRPC connections of brokers, controllers and the command line. They have no TLS yet, which
-belongs here; calls prove the cluster's secret.
+"""Opens all gRPC connections of brokers, controllers and the command line, and listens for them. They have
+no TLS yet, which belongs here; calls prove the cluster's secret.
 """
 
 from collections.abc import Sequence

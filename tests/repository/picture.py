@@ -32,7 +32,10 @@ def arrows(graph: grimp.ImportGraph, names: Iterable[str]) -> dict[str, set[str]
 
 
 def reduced(found: dict[str, set[str]]) -> dict[str, set[str]]:
-    """Without the arrows that follow from others. There are no circles."""
+    """Without the arrows that follow from others. Rooms that import each other have no such picture."""
+    circle = sorted(name for name in found if name in below(found, name))
+    if circle:
+        raise ValueError(f"rooms that import each other, in a circle: {', '.join(circle)}")
     return {
         name: {
             other

@@ -7,8 +7,7 @@ from tank_cli.shell.figures import plural
 from tank_cli.shell.output import Json
 
 if TYPE_CHECKING:
-    from tank_client.model import GroupMember
-    from tank_client.routing.routes import Route
+    from tank_client.model import GroupMember, Route
 
 NAMED = 5
 """The most members that a sentence names."""

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from tank_cli.shell.output import Json
 
 if TYPE_CHECKING:
-    from tank_client.model import CommittedPosition, Ends
-    from tank_client.routing.routes import Route
+    from tank_client.model import CommittedPosition, Ends, Route
     from tank_client.sync import Client
 
 AT_ONCE = 32

@@ -17,8 +17,7 @@ from tank_cli.shell.session import CommandSession, shared_options
 from tank_protos.position_reset import Goal, NoPositionError, PositionChange, To, changes
 
 if TYPE_CHECKING:
-    from tank_client.model import GroupMember
-    from tank_client.routing.routes import Route
+    from tank_client.model import GroupMember, Route
     from tank_client.sync import Client
 
 EXAMPLES = """\b

@@ -12,7 +12,7 @@ from tank_cli.shell.render import Renderer
 
 if TYPE_CHECKING:
     from tank_cli.shell.broker_watch import BrokerWatch
-    from tank_client.routing.routes import Route
+    from tank_client.model import Route
     from tank_client.sync import Client, Consumer
 
 POLL_MS = 1_000

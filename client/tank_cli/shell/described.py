@@ -8,8 +8,7 @@ from tank_cli.shell.connect import ends_by_leader
 from tank_client.model import Ends
 
 if TYPE_CHECKING:
-    from tank_client.model import PartitionDescription, TopicDescription
-    from tank_client.routing.routes import Route
+    from tank_client.model import PartitionDescription, Route, TopicDescription
     from tank_client.sync import Client
 
 

@@ -13,9 +13,8 @@ from collections.abc import Collection, Iterable
 from tank_client import errors
 from tank_client.consuming.batch import MessageBatch
 from tank_client.consuming.fetch_state import FetchRound, FetchState
-from tank_client.model import Address, FetchedChunk
+from tank_client.model import Address, FetchedChunk, Route
 from tank_client.routing.calls import Calls
-from tank_client.routing.routes import Route
 from tank_client.settings import ConsumerSettings
 from tank_client.wire.data_operations import PartitionAnswer, Want, consume_request, read_consume, split_wants
 from tank_protos.generated.tank import ConsumeResponse

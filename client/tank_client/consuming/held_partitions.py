@@ -13,7 +13,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from tank_client.routing.routes import Route
+from tank_client.model import Route
 
 NONE: frozenset[Route] = frozenset()
 

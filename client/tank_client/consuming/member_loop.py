@@ -8,9 +8,8 @@ from typing import Final
 
 from tank_client import errors
 from tank_client.consuming.membership import MemberHeartbeat, Membership
-from tank_client.model import CommittedPosition
+from tank_client.model import CommittedPosition, Route
 from tank_client.routing.calls import Calls
-from tank_client.routing.routes import Route
 from tank_client.wire.group_operations import MemberPlan, group_heartbeat
 from tank_client.wire.state_operations import commit_positions
 

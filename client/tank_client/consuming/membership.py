@@ -14,7 +14,7 @@ from typing import Final
 
 from tank_client.consuming.held_partitions import HeldPartitions
 from tank_client.errors import PollTooLate, TankError
-from tank_client.routing.routes import Route
+from tank_client.model import Route
 
 JOINS: Final = 0
 """The epoch of a heartbeat that joins the group."""

@@ -6,7 +6,8 @@ from typing import Final, TypeAlias
 
 from tank_client import errors
 from tank_client.consuming.held_partitions import PartitionEvent
-from tank_client.routing.routes import Route, check_topic
+from tank_client.model import Route
+from tank_client.routing.routes import check_topic
 from tank_client.settings import ConsumerSettings, Start
 
 OnPartitions: TypeAlias = Callable[[list[Route]], object]

@@ -13,9 +13,8 @@ from tank_client.consuming.member_loop import MemberLoop
 from tank_client.consuming.membership import Membership, MemberState, MemberTimes
 from tank_client.consuming.reading_plan import ReadingPlan
 from tank_client.consuming.start_places import StartPlaces
-from tank_client.model import Ends
+from tank_client.model import Ends, Route
 from tank_client.routing.calls import Calls
-from tank_client.routing.routes import Route
 from tank_client.wire.group_operations import MemberPlan
 
 logger: Final = logging.getLogger("tank_client")

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from tank_client import errors
 from tank_client.admin import Admin
 from tank_client.consuming.reading_plan import ReadingPlan
-from tank_client.model import END, Ends
-from tank_client.routing.routes import Route
+from tank_client.model import END, Ends, Route
 from tank_client.settings import AtTime, OutOfBoundsPolicy, StartAt
 
 

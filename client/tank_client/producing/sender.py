@@ -13,7 +13,7 @@ from typing import Any
 
 from tank_client import errors
 from tank_client.admin import Admin
-from tank_client.model import Address, ProducerIdentity, Stored
+from tank_client.model import Address, ProducerIdentity, Route, Stored
 from tank_client.producing import unstored
 from tank_client.producing.accumulator import Accumulator, TopicQueues
 from tank_client.producing.delivery import Deliveries, judge, timed_out
@@ -22,7 +22,6 @@ from tank_client.producing.partition_queue import Delivery, PartitionQueue, Pend
 from tank_client.producing.partitioner import key_hash
 from tank_client.producing.topic_format import TopicFormat, format_of
 from tank_client.routing.calls import Calls
-from tank_client.routing.routes import Route
 from tank_client.settings import ProducerSettings
 from tank_client.wire import state_operations
 from tank_client.wire.data_operations import BundleToStore, produce_request, read_produce

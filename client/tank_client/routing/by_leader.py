@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from tank_client import errors
-from tank_client.model import Address, Ends, FoundTime
+from tank_client.model import Address, Ends, FoundTime, Route
 from tank_client.routing.calls import Calls
-from tank_client.routing.routes import Route
 from tank_client.wire.topic_operations import await_ends, discover_partitions, find_by_time
 
 T = TypeVar("T")

@@ -8,11 +8,10 @@ from collections.abc import Callable
 from typing import Self, TypeVar
 
 from tank_client import errors
-from tank_client.model import Address, BrokerDescription, Features, TopicDescription
+from tank_client.model import Address, BrokerDescription, Features, Route, TopicDescription
 from tank_client.routing.backoff import soon_ms, wait_ms
 from tank_client.routing.leader_finder import LEADERLESS, Finding, LeaderFinder
 from tank_client.routing.pool import Pool
-from tank_client.routing.routes import Route
 from tank_client.wire import topic_operations
 from tank_client.wire.operations import ClientOperation, Redirected
 from tank_client.wire.transport import BrokerTransport

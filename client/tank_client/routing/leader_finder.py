@@ -10,10 +10,9 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from tank_client import errors
-from tank_client.model import Address, BrokerDescription, TopicDescription
+from tank_client.model import Address, BrokerDescription, Route, TopicDescription
 from tank_client.routing.leader_search import Found, LeaderSearch
 from tank_client.routing.pool import Pool
-from tank_client.routing.routes import Route
 from tank_client.wire import topic_operations
 from tank_client.wire.operations import Redirected, has
 from tank_client.wire.transport import BrokerTransport

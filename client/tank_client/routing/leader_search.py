@@ -3,10 +3,9 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
 
-from tank_client.model import Address
+from tank_client.model import Address, Route
 from tank_client.routing.backoff import soon_ms
 from tank_client.routing.pool import Pool
-from tank_client.routing.routes import Route
 
 Found = Callable[[Collection[Route]], None]
 """Called with partitions that have another leader now, or whose search has ended."""

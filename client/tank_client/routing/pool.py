@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tank_client.errors import Closed, ConnectionLost, Overloaded, TankError
-from tank_client.model import NO_BROKER, Address, BrokerDescription, Features
-from tank_client.routing.routes import Route, Routes
+from tank_client.model import NO_BROKER, Address, BrokerDescription, Features, Route
+from tank_client.routing.routes import Routes
 from tank_client.settings import ClientSettings
 from tank_client.wire.connection import Lost, Negotiation
 from tank_client.wire.hosts import Hosts

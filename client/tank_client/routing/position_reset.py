@@ -3,10 +3,9 @@
 from collections.abc import Iterable, Mapping
 
 from tank_client import errors
-from tank_client.model import END, FIRST, CommittedPosition, Ends
+from tank_client.model import END, FIRST, CommittedPosition, Ends, Route
 from tank_client.routing.by_leader import find_times, wait_for_ends
 from tank_client.routing.calls import Calls
-from tank_client.routing.routes import Route
 from tank_client.settings import AtTime, StartAt
 
 

@@ -6,11 +6,9 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from tank_client import errors
-from tank_client.model import Address
+from tank_client.model import Address, Route
 from tank_protos.wire.names import topic_name_problem
 
-Route = tuple[str, int]
-"""A topic and a partition."""
 Term = tuple[int, int]
 """(topic id, leader epoch): of two statements about a leader, the greater one is newer."""
 

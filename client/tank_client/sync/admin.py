@@ -15,12 +15,12 @@ from tank_client.model import (
     GroupDescription,
     GroupSummary,
     ProducerIdentity,
+    Route,
     ServerStatus,
     SettingValue,
     TopicDescription,
     Topology,
 )
-from tank_client.routing.routes import Route
 from tank_client.settings import AtTime, StartAt
 from tank_client.sync.loop_thread import LoopThread
 

@@ -15,9 +15,8 @@ from tank_client.consumer import Part
 from tank_client.consuming.batch import MessageBatch
 from tank_client.consuming.held_partitions import PartitionChange
 from tank_client.consuming.reading_plan import OnPartitions
-from tank_client.model import Address, ConsumedMessage, Features, FetchedChunk, Stored
+from tank_client.model import Address, ConsumedMessage, Features, FetchedChunk, Route, Stored
 from tank_client.producing.unstored import log
-from tank_client.routing.routes import Route
 from tank_client.settings import ClientSettings, ConsumerSettings, ProducerSettings, Start, StartAt
 from tank_client.sync.admin import Admin
 from tank_client.sync.loop_thread import LoopThread

@@ -16,8 +16,7 @@ from struct import Struct
 from typing import Any, ClassVar, Protocol
 
 from tank_client.errors import ConnectionLost, InvalidArgument, Overloaded, ProtocolViolation, TankError
-from tank_client.model import Features
-from tank_client.routing.routes import Route
+from tank_client.model import Features, Route
 from tank_client.settings import ClientSettings
 from tank_protos.generated.tank import (
     ConsumeResponse,

@@ -11,8 +11,8 @@ from tank_client.model import (
     GroupDescription,
     GroupMember,
     GroupSummary,
+    Route,
 )
-from tank_client.routing.routes import Route
 from tank_client.wire.operations import ClientOperation, error_of, has, need
 from tank_protos.error_codes import GroupStateCode
 from tank_protos.generated.tank import (

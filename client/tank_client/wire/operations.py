@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from tank_client import errors
-from tank_client.model import Address, Features
-from tank_client.routing.routes import Route
+from tank_client.model import Address, Features, Route
 from tank_client.wire.connection import OLD_DOCUMENT, OUR_OLDEST_VERSION, TankAnswer, TankRequest
 from tank_protos.error_codes import ErrorCode
 

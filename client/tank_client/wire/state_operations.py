@@ -15,13 +15,13 @@ from tank_client.model import (
     Features,
     PartitionTrouble,
     ProducerIdentity,
+    Route,
     ServerStatus,
     StrayFolder,
     Topology,
     TopologyNode,
     Trouble,
 )
-from tank_client.routing.routes import Route
 from tank_client.wire.operations import (
     ClientOperation,
     address_of,

@@ -13,11 +13,11 @@ from tank_client.model import (
     Features,
     FoundTime,
     PartitionDescription,
+    Route,
     Setting,
     SettingValue,
     TopicDescription,
 )
-from tank_client.routing.routes import Route
 from tank_client.wire.operations import (
     ClientOperation,
     Redirected,

@@ -5,8 +5,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any
 
 from tank_client.errors import ConnectionLost, TankError
-from tank_client.model import Address, Features
-from tank_client.routing.routes import Route
+from tank_client.model import Address, Features, Route
 from tank_client.settings import ClientSettings
 from tank_client.wire.connection import (
     NO_PARTITION,

@@ -52,7 +52,8 @@ class Elections:
     def settle(
         self, key: int, topic: TopicState, partition: PartitionState, *, returned: int = 0, failed: int = 0
     ) -> None:
-        """Makes an in-sync replica the leader; without one the partition has no leader.
+        """Makes an in-sync replica the leader, else an eligible one that has lost nothing; without either the
+        partition has no leader.
 
         Two elections that may lose messages happen here: where the topic allows unclean ones (`failed`, a
         replica that has just reported that it can't go on, is no candidate); and where the only replica has

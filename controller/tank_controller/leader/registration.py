@@ -1,7 +1,7 @@
 """Registration of brokers' processes at the leading controller. No I/O.
 
 `refusal` checks what needs the connected streams; what depends on the state alone is checked again when the
-entry is applied (`state.brokers`). A registration counts when its entry is committed.
+entry is applied (`commands.brokers`). A registration counts when its entry is committed.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,7 +1,7 @@
 """The leader's bookkeeping of one partition's in-sync replicas. Pure.
 
 Inputs are the leader's appends, the followers' answers and the cluster's view; outputs are the high-water
-mark, and the in-sync set to propose. Only the view changes the set. See docs/cluster.md.
+mark, and the in-sync set to propose. Only the view changes the set. See docs/architecture.md.
 """
 
 from collections import deque

@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tank_client import Client, ProducerSettings, errors
-from tank_client.model import Address, Ends, FoundTime
+from tank_client.model import Address, Ends, FoundTime, Route
 from tank_client.routing import leader_finder
-from tank_client.routing.routes import Route
 from tank_client.wire.transport import BrokerTransport
 from tank_protos.bundle import encode
 from tank_protos.error_codes import ErrorCode

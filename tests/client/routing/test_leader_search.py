@@ -9,11 +9,11 @@ from typing import cast
 import pytest
 
 from tank_client import Client, ClientSettings, ProducerSettings, errors
-from tank_client.model import Address
+from tank_client.model import Address, Route
 from tank_client.routing.backoff import ELECTION, soon_ms
 from tank_client.routing.leader_search import LeaderSearch
 from tank_client.routing.pool import Pool
-from tank_client.routing.routes import Route, Routes
+from tank_client.routing.routes import Routes
 from tank_client.wire.operations import Redirected
 from tank_protos.bundle import as_batch, encode
 from tank_protos.generated import tank
