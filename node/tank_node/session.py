@@ -4,11 +4,15 @@ No I/O, no clock. The server feeds received bytes to `receive`, sends the conten
 at the end.
 """
 
+import itertools
 from collections.abc import Callable
+from typing import Final
 
 from tank_node.client_facts import ClientFacts
 from tank_node.limits import Limits
 from tank_node.output import Output
+
+_SERIALS: Final = itertools.count(1)
 
 
 class Session:
@@ -17,7 +21,7 @@ class Session:
 
     __slots__ = (
         "become", "came_from", "closed", "hang_up", "has_chunks", "in_flight", "is_forwarder", "kept", "out",
-        "out_bytes", "reached_at", "ready",
+        "out_bytes", "reached_at", "ready", "serial",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -46,6 +50,8 @@ class Session:
         self.is_forwarder = False
         """Whether another broker forwards its clients' requests on this connection."""
         self.closed = False
+        self.serial = next(_SERIALS)
+        """A number that no other session of this process has."""
 
     @property
     def is_full(self) -> bool:

@@ -64,7 +64,8 @@ class GroupRouter:
                 done(error or GroupError.NOT_AVAILABLE)
             else:
                 known = None if at_once and leader == self._own_id else heard
-                self._ask(leader, number, request, Asker(sender, known, lasts, sender.came_from()), done)
+                asker = Asker(sender.serial, known, lasts, sender.came_from())
+                self._ask(leader, number, request, sender, asker, done)
 
         self.service.groups.coordinator_of(group_id, found)
         at_once = False
@@ -109,13 +110,13 @@ class GroupRouter:
             return NO_LEADER
         return topic.partitions[number].leader
 
-    def _ask(self, leader: int, number: int, request: Message, asker: Asker, done: Told) -> None:
+    def _ask(
+        self, leader: int, number: int, request: Message, sender: Session, asker: Asker, done: Told
+    ) -> None:
         if leader == self._own_id:
             self.service.serve(request, asker, done)
             return
         broker = self._broker
-        sender = asker.connection
-        assert isinstance(sender, Session)
         forwarded = ForwardedGroupRequest(
             request,
             GroupRequest(
@@ -154,8 +155,8 @@ class GroupRouter:
                 done(_joined(answers))
 
         for leader in leaders:
-            asker = Asker(sender, None, host=sender.came_from())
-            self._ask(leader, ALL_PARTITIONS, ListGroupsRequest(version=1), asker, one_told)
+            asker = Asker(sender.serial, None, host=sender.came_from())
+            self._ask(leader, ALL_PARTITIONS, ListGroupsRequest(version=1), sender, asker, one_told)
 
     # --- for requests of other protocols ---------------------------------------------------------
 

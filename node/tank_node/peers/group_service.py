@@ -22,7 +22,7 @@ from tank_node.coordinators.machine.group_requests import (
     TopicPartition,
 )
 from tank_node.coordinators.machine.group_requests import ListedGroup as Listed
-from tank_node.coordinators.offsets.commit_order import CommitOrder
+from tank_node.coordinators.offsets.commit_order import CommitOrder, Setting
 from tank_node.coordinators.positions_move import LASTS_MS, PositionsMove
 from tank_node.limits import FETCHED_OFFSETS
 from tank_node.peers.described_groups import described
@@ -69,8 +69,9 @@ _UNSURE: Final = (
 class Asker:
     """The connection by which a request came, and what its client could know."""
 
-    connection: object
-    """The same for all requests that come in the order in which their clients sent them."""
+    connection: int
+    """The serial number of the session: one for all requests that come in the order in which their clients
+    sent them."""
     heard: int | None
     """The high-water mark that the client's broker had heard of when it asked; None: it asks here, now."""
     lasts: bool = True
@@ -168,7 +169,8 @@ class GroupService:
             done(CommitPositionsResponse(0, error_code(led), telling(led)))
             return
         places = [(each.topic, each.partition) for each in request.positions]
-        if not self._is_in_time(led, request.group, places, asker):
+        setting = self._taken(led, request.group, places, asker)
+        if setting is None:
             done(CommitPositionsResponse(0, ErrorCode.TIMED_OUT, _LATE))
             return
         now_ms = self._broker.tick.now_ms
@@ -182,6 +184,7 @@ class GroupService:
         }
 
         def stored(results: Mapping[TopicPartition, GroupError]) -> None:
+            self._ended(led, setting)
             done(self._committed(request, results))
 
         commit = CommitRequest(
@@ -212,11 +215,11 @@ class GroupService:
             return ErrorCode.UNKNOWN_PARTITION
         return error_code(error)
 
-    def _is_in_time(
+    def _taken(
         self, led: GroupPartition, group_id: str, places: Iterable[TopicPartition], asker: Asker
-    ) -> bool:
-        """Whether no other connection may have set one of these positions since the client asked. If so,
-        they count as set on this one now."""
+    ) -> Setting | None:
+        """Takes a request that sets these positions; the caller says `_ended` with its result. None: another
+        connection may have set one of them since the client asked."""
         partition = led.partition
         found = self._orders.get(partition.number)
         if found is None or found[0] is not led:
@@ -224,9 +227,14 @@ class GroupService:
         order, places = found[1], list(places)
         if asker.heard is not None and order.is_late(group_id, places, asker.connection, asker.heard):
             self._broker.metrics.refused["late_position"] += 1
-            return False
-        order.taken(group_id, places, asker.connection, partition.log.tail.last + 1)
-        return True
+            return None
+        return order.taken(group_id, places, asker.connection, partition.log.tail.last + 1)
+
+    def _ended(self, led: GroupPartition, setting: Setting) -> None:
+        """Notes that a request which sets positions has its result."""
+        found = self._orders.get(led.partition.number)
+        if found is not None and found[0] is led:
+            found[1].ended(setting, led.partition.log.tail.last)
 
     def _fetch(self, request: FetchPositionsRequest, done: Answered) -> None:
         """Answers when the controllers have said that no other broker coordinates the group by now: else a
@@ -328,21 +336,25 @@ class GroupService:
 
     def _delete_groups(self, request: DeleteGroupsRequest, asker: Asker, done: Answered) -> None:
         refused: dict[str, DeletedGroup] = {}
-        wanted: list[str] = []
+        wanted: dict[str, tuple[GroupPartition, Setting]] = {}
         for name in dict.fromkeys(request.groups):
             led = self._coordination(name)
             if isinstance(led, GroupError):
                 refused[name] = _deleted(led)
-            elif self._is_in_time(led, name, led.committed(name, None), asker):
-                wanted.append(name)
-            else:
+                continue
+            setting = self._taken(led, name, led.committed(name, None), asker)
+            if setting is None:
                 refused[name] = DeletedGroup(ErrorCode.TIMED_OUT, _LATE)
+            else:
+                wanted[name] = led, setting
 
         def deleted(results: Mapping[str, GroupError]) -> None:
+            for led, setting in wanted.values():
+                self._ended(led, setting)
             told = {**refused, **{name: _deleted(error) for name, error in results.items()}}
             done(DeleteGroupsResponse(0, [told[name] for name in request.groups]))
 
-        self.groups.delete(wanted, deleted)
+        self.groups.delete(list(wanted), deleted)
 
     def _delete_positions(self, request: DeletePositionsRequest, asker: Asker, done: Answered) -> None:
         led = self._coordination(request.group)
@@ -350,11 +362,13 @@ class GroupService:
             done(DeletePositionsResponse(0, error_code(led), telling(led)))
             return
         places = [(topic.topic, number) for topic in request.topics for number in topic.partitions]
-        if not self._is_in_time(led, request.group, places, asker):
+        setting = self._taken(led, request.group, places, asker)
+        if setting is None:
             done(DeletePositionsResponse(0, ErrorCode.TIMED_OUT, _LATE))
             return
 
         def deleted(error: GroupError, results: Mapping[TopicPartition, GroupError]) -> None:
+            self._ended(led, setting)
             if error:
                 done(DeletePositionsResponse(0, error_code(error), telling(error)))
                 return

@@ -325,7 +325,9 @@ def group_request(session: "TankSession", payload: memoryview) -> None:
         session.in_flight -= 1
         session.answer(GroupResponse(about.request_id, mark, told))
 
-    router.service.serve(request, Asker(session, about.heard, bool(about.lasts), about.client_host), done)
+    router.service.serve(
+        request, Asker(session.serial, about.heard, bool(about.lasts), about.client_host), done
+    )
 
 
 def _too_large(request: Message) -> Message:

@@ -31,6 +31,8 @@ from tank_protos.generated.tank import (
     FeaturesResponse,
     FetchPositionsRequest,
     FetchPositionsResponse,
+    GroupHeartbeatRequest,
+    GroupHeartbeatResponse,
     GroupRequest,
     ListGroupsRequest,
     ListGroupsResponse,
@@ -46,6 +48,7 @@ from tests.support.nodes.broker_cell import BrokerCell, PipeEnd
 
 M = TypeVar("M", bound=Message)
 TOPIC = "orders"
+MEMBER_ID = "A" * 22
 PASSING = (ErrorCode.COORDINATOR_LOADING, ErrorCode.TIMED_OUT)
 
 
@@ -209,6 +212,40 @@ def test_a_commit_that_comes_after_its_group_went_on_is_refused(cell: BrokerCell
     assert cell.nodes[1].metrics.refused["late_position"] == 1
     commit(cell, slow, 10)
     assert numbers(fetched(cell, quick)) == {(TOPIC, 0): 10}
+
+
+@pytest.mark.parametrize("what", ["a commit", "a deletion of the group", "a deletion of positions"])
+def test_a_refused_request_keeps_no_other_broker_from_committing(cell: BrokerCell, what: str) -> None:
+    member, other = cell.nodes[2].client(), cell.nodes[3].client()
+    joined = ask(
+        cell,
+        member,
+        GroupHeartbeatRequest(0, 7, "g", MEMBER_ID, "", 0, 60_000, 1, [TOPIC], "", 1, [], "a test"),
+        GroupHeartbeatResponse,
+    )
+    assert joined.member_epoch > 0
+    committing = CommitPositionsRequest(
+        1,
+        9,
+        "g",
+        member_id=MEMBER_ID,
+        member_epoch=joined.member_epoch,
+        positions=[PositionToCommit(TOPIC, 0, 5)],
+    )
+    assert ask(cell, member, committing, CommitPositionsResponse).error == 0
+    if what == "a commit":
+        refused = ask(cell, other, commit_of(9), CommitPositionsResponse).error
+        assert refused == ErrorCode.UNKNOWN_MEMBER
+    elif what == "a deletion of the group":
+        [told] = ask(cell, other, DeleteGroupsRequest(0, 3, ["g"]), DeleteGroupsResponse).results
+        assert told.error == ErrorCode.GROUP_NOT_EMPTY
+    else:
+        topics = [PositionsOfTopic(TOPIC, [0])]
+        asked = DeletePositionsRequest(0, 3, "g", topics)
+        [found] = ask(cell, other, asked, DeletePositionsResponse).results
+        assert found.error == ErrorCode.SUBSCRIBED
+    member.send(committing)
+    assert answered(cell, member, CommitPositionsResponse).error == 0
 
 
 def test_a_commit_from_before_the_coordinator_is_refused(cell: BrokerCell) -> None:

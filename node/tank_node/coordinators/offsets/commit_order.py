@@ -8,6 +8,7 @@ first broker had heard of before: what still comes from the first one is late (d
 
 from collections import OrderedDict
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final
 
 from tank_node.coordinators.machine.group_requests import TopicPartition
@@ -20,37 +21,71 @@ Place = tuple[str, str, int]
 """Group, topic, partition."""
 
 
-class CommitOrder:
-    """The order in which one coordinator took positions, from the time at which it began."""
+@dataclass(slots=True, eq=False)
+class Setting:
+    """Positions that a request is about to set."""
 
-    __slots__ = ("_floor", "_last")
+    connection: int
+    number: int
+    """A number that the records aren't below: the next one of the log when the request was taken."""
+    places: tuple[Place, ...]
+
+
+class CommitOrder:
+    """The order in which one coordinator took positions, from the time at which it began.
+
+    Invariant: no number in `_last`, and not `_floor`, is above the end of the log. So each request is in time
+    as soon as its broker has heard of the mark: one that was refused, and wrote nothing, is in no client's
+    way.
+    """
+
+    __slots__ = ("_floor", "_last", "_under_way")
 
     def __init__(self, began: int) -> None:
         """began: the high-water mark at the beginning; what other coordinators stored lies at or below."""
         self._floor = began
         """Positions that are missing in `_last` were set at this number at the latest."""
-        self._last: OrderedDict[Place, tuple[object, int]] = OrderedDict()
-        """By position: the connection on which it was set last, and a number that its record isn't below; the
-        oldest first."""
+        self._last: OrderedDict[Place, tuple[int, int]] = OrderedDict()
+        """By position: the connection on which it was set last, and the number of its setting; the oldest
+        first."""
+        self._under_way: dict[Place, list[Setting]] = {}
+        """By position: the settings without an outcome, the oldest first."""
 
-    def is_late(
-        self, group_id: str, places: Iterable[TopicPartition], connection: object, heard: int
-    ) -> bool:
+    def is_late(self, group_id: str, places: Iterable[TopicPartition], connection: int, heard: int) -> bool:
         """Whether another connection may have set one of the positions after a client asked its broker, which
         had heard of this high-water mark then."""
-        forgotten = None, self._floor
+        forgotten = 0, self._floor
         for topic, partition in places:
-            setter, number = self._last.get((group_id, topic, partition), forgotten)
-            if heard < number and setter is not connection:
+            place = group_id, topic, partition
+            settings = self._under_way.get(place)
+            if settings:
+                setter, number = settings[-1].connection, settings[-1].number
+            else:
+                setter, number = self._last.get(place, forgotten)
+            if heard < number and setter != connection:
                 return True
         return False
 
-    def taken(self, group_id: str, places: Iterable[TopicPartition], connection: object, number: int) -> None:
-        """Notes positions that are about to be stored. number: the next one of the log."""
-        for topic, partition in places:
-            place = group_id, topic, partition
-            self._last[place] = connection, number
-            self._last.move_to_end(place)
+    def taken(self, group_id: str, places: Iterable[TopicPartition], connection: int, number: int) -> Setting:
+        """Notes positions that may be stored now. connection: its serial number, from 1 on. number: the next
+        one of the log. The caller says `ended` with the result."""
+        setting = Setting(connection, number, tuple((group_id, *place) for place in places))
+        for place in setting.places:
+            self._under_way.setdefault(place, []).append(setting)
+        return setting
+
+    def ended(self, setting: Setting, log_end: int) -> None:
+        """Notes that a request has its answer. log_end: the last number of the log now. If it lies below the
+        setting's, nothing was stored, and the positions are as they were. If not, something was, and the mark
+        will pass it."""
+        for place in setting.places:
+            settings = self._under_way[place]
+            settings.remove(setting)
+            if not settings:
+                del self._under_way[place]
+            if log_end >= setting.number and setting.number >= self._last.get(place, (0, 0))[1]:
+                self._last[place] = setting.connection, setting.number
+                self._last.move_to_end(place)
         while len(self._last) > MOST_PLACES:
             _, (_, forgotten) = self._last.popitem(last=False)
             self._floor = max(self._floor, forgotten)
