@@ -299,7 +299,12 @@ class GroupPartition(SlicedWork):
 
     def _act(self, group: Group, machine: GroupMachine) -> None:
         """Does what a machine wants done. One whose place another has taken only answers."""
-        for action in machine.take_actions(self._broker.tick.now_ms):
+        try:
+            actions = machine.take_actions(self._broker.tick.now_ms)
+        except Exception:  # it keeps what it wants done
+            report_bug(self._broker.metrics, "a group's machine does not say what is to be done")
+            return
+        for action in actions:
             try:
                 if isinstance(action, Answer):
                     self._answer(action)

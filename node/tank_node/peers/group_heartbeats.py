@@ -2,12 +2,19 @@
 
 from collections.abc import Callable
 
-from tank_node.coordinators.machine.consumer_requests import ConsumerHeartbeat, ConsumerHeartbeatAnswer
+from tank_node.coordinators.machine.consumer_requests import (
+    JOINS,
+    ConsumerHeartbeat,
+    ConsumerHeartbeatAnswer,
+)
 from tank_node.peers.group_errors import error_code, telling
 from tank_protos.generated.tank import AssignedTopic, GroupHeartbeatRequest, GroupHeartbeatResponse
 
 _UNSAID = -1
 _NO_EPOCH = -1
+_DEFAULT_REBALANCE_MS = 300_000
+"""How long a member may take to give partitions up that says no time of its own when it joins: what stock
+clients of Kafka give themselves."""
 
 Heartbeats = Callable[[ConsumerHeartbeat, Callable[[ConsumerHeartbeatAnswer], None]], None]
 """As `Groups.consumer_heartbeat`."""
@@ -21,13 +28,14 @@ def heartbeat(
 ) -> None:
     """Has the coordinator take a heartbeat. host: the client's address."""
     owned = {each.topic: tuple(each.partitions) for each in request.owned}
+    unsaid_ms = _DEFAULT_REBALANCE_MS if request.member_epoch == JOINS else _UNSAID
     take(
         ConsumerHeartbeat(
             group_id=request.group,
             member_id=request.member_id,
             instance_id=request.instance_id or None,
             member_epoch=request.member_epoch,
-            rebalance_ms=request.rebalance_timeout_ms or _UNSAID,
+            rebalance_ms=request.rebalance_timeout_ms or unsaid_ms,
             topics=tuple(request.topics) if request.has_topics else None,
             assignor=request.assignor or None,
             owned=owned if request.has_owned else None,

@@ -102,6 +102,22 @@ class Member:
         return [told.error, *(each.error for each in told.results)]
 
 
+@pytest.mark.parametrize("rebalance_timeout_ms", [2**31, 2**32 - 1])
+def test_a_member_with_a_time_that_no_record_holds_is_refused_and_others_go_on(
+    cell: BrokerCell, rebalance_timeout_ms: int
+) -> None:
+    other = Member(cell, 2, "b")
+    assert other.beats() == {TOPIC: [0, 1, 2, 3]}
+    told = Member(cell, 3, "a").says(JOINS, rebalance_timeout_ms=rebalance_timeout_ms)
+    assert told.error == ErrorCode.INVALID_REQUEST
+    assert other.beats() == {TOPIC: [0, 1, 2, 3]}
+
+
+def test_a_member_that_says_no_rebalance_timeout_has_the_usual_one(cell: BrokerCell) -> None:
+    told = Member(cell, 3, "a").says(JOINS, rebalance_timeout_ms=0)
+    assert (told.error, told.member_epoch) == (0, 1)
+
+
 def settle(*members: Member) -> list[Assigned]:
     """What each has when they have told each other what they gave up."""
     for _ in range(4):

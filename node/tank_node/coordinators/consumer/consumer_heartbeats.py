@@ -176,6 +176,14 @@ def check(heartbeat: ConsumerHeartbeat, settings: GroupSettings) -> None:
         raise MemberRefused(
             GroupError.INVALID_REQUEST, f"an id has at most {limits.member_text_characters} characters"
         )
+    if heartbeat.rebalance_ms > limits.rebalance_ms:
+        raise MemberRefused(
+            GroupError.INVALID_REQUEST, f"a rebalance timeout has at most {limits.rebalance_ms} ms"
+        )
+    if any(len(topic) > limits.member_text_characters for topic in topics):
+        raise MemberRefused(
+            GroupError.INVALID_REQUEST, f"a topic has at most {limits.member_text_characters} characters"
+        )
     if sum(map(len, topics)) > limits.member_bytes:
         raise MemberRefused(GroupError.INVALID_REQUEST, "the member names too many topics")
     if not heartbeat.member_id and heartbeat.member_epoch != JOINS:

@@ -68,10 +68,11 @@ class Outbox:
     def take(self, record: Callable[[Key], StoredRecord]) -> list[Action]:
         """What is to be done. record: makes the record of a key, as it is now."""
         if self._marked and not self._is_held:
+            keys = tuple(self._marked)
+            records = [record(key) for key in keys]  # before anything changes: what fails is tried again
             self._changes += 1
-            keys, self._marked = tuple(self._marked), {}
+            self._marked = {}
             self._on_their_way[self._changes] = keys
-            records = [record(key) for key in keys]
             for key, (_, value) in zip(keys, records, strict=True):
                 (self.keys.discard if value is None else self.keys.add)(key)
             self._ready.append(StoreRecords(self._changes, records))

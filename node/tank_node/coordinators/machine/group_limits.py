@@ -33,8 +33,11 @@ class GroupLimits:
     """The longest name of a group: what its records hold."""
 
     member_text_characters: int = 1_000
-    """The longest id, rack or pattern of topics that a member of the consumer protocol may have: clients make
-    ids of 22 characters, and each stands in three records."""
+    """The longest id, rack, topic or pattern of topics that a member of the consumer protocol may name:
+    clients make ids of 22 characters, and each stands in three records."""
+
+    rebalance_ms: int = 2**31 - 1
+    """The longest time that a member may give itself to give partitions up: what its record holds."""
 
     new_member_ms: int = 300_000
     """How long a new member may wait for its group before it counts as gone. It can't send heartbeats, for

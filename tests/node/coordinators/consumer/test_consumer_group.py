@@ -114,6 +114,14 @@ def test_an_assignment_whose_answer_failed_comes_with_the_next_answer() -> None:
         (ConsumerHeartbeat("g", "a", member_epoch=-2), GroupError.INVALID_REQUEST),
         (ConsumerHeartbeat("g", "a", member_epoch=-3), GroupError.INVALID_REQUEST),
         (ConsumerHeartbeat("g", "a" * 1_001, member_epoch=1), GroupError.INVALID_REQUEST),
+        (
+            ConsumerHeartbeat("g", "a", rebalance_ms=2**31, topics=("t",), owned={}),
+            GroupError.INVALID_REQUEST,
+        ),
+        (
+            ConsumerHeartbeat("g", "a", rebalance_ms=1, topics=("t" * 1_001,), owned={}),
+            GroupError.INVALID_REQUEST,
+        ),
         (ConsumerHeartbeat("g", "a", member_epoch=1), GroupError.UNKNOWN_MEMBER),
         (ConsumerHeartbeat("g", "a", member_epoch=-1), GroupError.UNKNOWN_MEMBER),
         (
