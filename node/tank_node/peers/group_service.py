@@ -59,6 +59,9 @@ _LEADERLESS_MS: Final = 2_000
 _MOST_NUMBER: Final = 2**63 - 1
 _EXPIRES_BY_SETTINGS: Final = -1
 _LATE: Final = "the group has committed by way of another broker meanwhile: commit again"
+_LATE_BEAT: Final = "the member was heard by way of another broker meanwhile: send a heartbeat again"
+_WHOLE_MEMBER: Final = 0
+"""In place of a partition: a member's standing is set as a whole."""
 _UNSURE: Final = (
     "neither the controllers nor enough replicas have said that this broker still coordinates the group: "
     "try again"
@@ -79,6 +82,20 @@ class Asker:
     host: str = ""
 
 
+class _Orders:
+    """The orders in which one coordination took what clients set."""
+
+    __slots__ = ("led", "members", "positions")
+
+    def __init__(self, led: GroupPartition) -> None:
+        began = led.partition.high_water_mark
+        self.led = led
+        self.positions = CommitOrder(began)
+        self.members = CommitOrder(began)
+        """In place of a topic it has a member's id. A heartbeat that comes late would say that a member has
+        given up what it was given since."""
+
+
 class GroupService:
     """Answers for the groups that one broker coordinates."""
 
@@ -87,8 +104,8 @@ class GroupService:
         self.groups = groups_of(broker)
         self.move = PositionsMove(broker, self.groups)
         self._loading = LoadingWait(broker)
-        self._orders: dict[int, tuple[GroupPartition, CommitOrder]] = {}
-        """The order of commits in each partition that this broker coordinates, by number."""
+        self._orders: dict[int, _Orders] = {}
+        """Those of each partition that this broker coordinates, by number."""
 
     def serve(self, request: Message, asker: Asker, done: Answered) -> None:
         """Answers a request of one of these kinds, at once or later; the answer has no request id yet. While
@@ -113,7 +130,7 @@ class GroupService:
 
     def _heard(self, request: Message) -> int:
         """What the client could know that asks this broker itself, and is to wait."""
-        if not isinstance(request, CommitPositionsRequest | DeletePositionsRequest):
+        if not isinstance(request, CommitPositionsRequest | DeletePositionsRequest | GroupHeartbeatRequest):
             return 0
         number = self.groups.partition_of(request.group)
         return 0 if number is None else self.mark(number)
@@ -142,7 +159,18 @@ class GroupService:
         if isinstance(led, GroupError):
             done(GroupHeartbeatResponse(0, error_code(led), telling(led)))
             return
-        heartbeat(self.groups.consumer_heartbeat, request, asker.host, done)
+        members = self._orders_of(led).members
+        place = [(request.member_id, _WHOLE_MEMBER)]
+        setting = self._taken(led, members, request.group, place, asker, "late_heartbeat")
+        if setting is None:
+            done(GroupHeartbeatResponse(0, ErrorCode.TIMED_OUT, _LATE_BEAT))
+            return
+
+        def answered(answer: GroupHeartbeatResponse) -> None:
+            members.ended(setting, led.partition.log.tail.last)
+            done(answer)
+
+        heartbeat(self.groups.consumer_heartbeat, request, asker.host, answered)
 
     def mark(self, number: int) -> int:
         """The high-water mark of this partition of the internal topic, as far as this broker knows it by a
@@ -169,7 +197,8 @@ class GroupService:
             done(CommitPositionsResponse(0, error_code(led), telling(led)))
             return
         places = [(each.topic, each.partition) for each in request.positions]
-        setting = self._taken(led, request.group, places, asker)
+        order = self._orders_of(led).positions
+        setting = self._taken(led, order, request.group, places, asker)
         if setting is None:
             done(CommitPositionsResponse(0, ErrorCode.TIMED_OUT, _LATE))
             return
@@ -184,7 +213,7 @@ class GroupService:
         }
 
         def stored(results: Mapping[TopicPartition, GroupError]) -> None:
-            self._ended(led, setting)
+            order.ended(setting, led.partition.log.tail.last)
             done(self._committed(request, results))
 
         commit = CommitRequest(
@@ -215,26 +244,30 @@ class GroupService:
             return ErrorCode.UNKNOWN_PARTITION
         return error_code(error)
 
-    def _taken(
-        self, led: GroupPartition, group_id: str, places: Iterable[TopicPartition], asker: Asker
-    ) -> Setting | None:
-        """Takes a request that sets these positions; the caller says `_ended` with its result. None: another
-        connection may have set one of them since the client asked."""
-        partition = led.partition
-        found = self._orders.get(partition.number)
-        if found is None or found[0] is not led:
-            found = self._orders[partition.number] = led, CommitOrder(partition.high_water_mark)
-        order, places = found[1], list(places)
-        if asker.heard is not None and order.is_late(group_id, places, asker.connection, asker.heard):
-            self._broker.metrics.refused["late_position"] += 1
-            return None
-        return order.taken(group_id, places, asker.connection, partition.log.tail.last + 1)
+    def _orders_of(self, led: GroupPartition) -> _Orders:
+        number = led.partition.number
+        found = self._orders.get(number)
+        if found is None or found.led is not led:
+            found = self._orders[number] = _Orders(led)
+        return found
 
-    def _ended(self, led: GroupPartition, setting: Setting) -> None:
-        """Notes that a request which sets positions has its result."""
-        found = self._orders.get(led.partition.number)
-        if found is not None and found[0] is led:
-            found[1].ended(setting, led.partition.log.tail.last)
+    def _taken(
+        self,
+        led: GroupPartition,
+        order: CommitOrder,
+        group_id: str,
+        places: Iterable[TopicPartition],
+        asker: Asker,
+        reason: str = "late_position",
+    ) -> Setting | None:
+        """Takes a request that sets these places of an order; the caller says `ended` to the order with its
+        result. None: another connection may have set one of them since the client asked. reason: of the
+        refusal, for the metrics."""
+        places = list(places)
+        if asker.heard is not None and order.is_late(group_id, places, asker.connection, asker.heard):
+            self._broker.metrics.refused[reason] += 1
+            return None
+        return order.taken(group_id, places, asker.connection, led.partition.log.tail.last + 1)
 
     def _fetch(self, request: FetchPositionsRequest, done: Answered) -> None:
         """Answers when the controllers have said that no other broker coordinates the group by now: else a
@@ -336,21 +369,22 @@ class GroupService:
 
     def _delete_groups(self, request: DeleteGroupsRequest, asker: Asker, done: Answered) -> None:
         refused: dict[str, DeletedGroup] = {}
-        wanted: dict[str, tuple[GroupPartition, Setting]] = {}
+        wanted: dict[str, tuple[GroupPartition, Callable[[int], None]]] = {}
         for name in dict.fromkeys(request.groups):
             led = self._coordination(name)
             if isinstance(led, GroupError):
                 refused[name] = _deleted(led)
                 continue
-            setting = self._taken(led, name, led.committed(name, None), asker)
+            order = self._orders_of(led).positions
+            setting = self._taken(led, order, name, led.committed(name, None), asker)
             if setting is None:
                 refused[name] = DeletedGroup(ErrorCode.TIMED_OUT, _LATE)
             else:
-                wanted[name] = led, setting
+                wanted[name] = led, partial(order.ended, setting)
 
         def deleted(results: Mapping[str, GroupError]) -> None:
-            for led, setting in wanted.values():
-                self._ended(led, setting)
+            for led, ended in wanted.values():
+                ended(led.partition.log.tail.last)
             told = {**refused, **{name: _deleted(error) for name, error in results.items()}}
             done(DeleteGroupsResponse(0, [told[name] for name in request.groups]))
 
@@ -362,13 +396,14 @@ class GroupService:
             done(DeletePositionsResponse(0, error_code(led), telling(led)))
             return
         places = [(topic.topic, number) for topic in request.topics for number in topic.partitions]
-        setting = self._taken(led, request.group, places, asker)
+        order = self._orders_of(led).positions
+        setting = self._taken(led, order, request.group, places, asker)
         if setting is None:
             done(DeletePositionsResponse(0, ErrorCode.TIMED_OUT, _LATE))
             return
 
         def deleted(error: GroupError, results: Mapping[TopicPartition, GroupError]) -> None:
-            self._ended(led, setting)
+            order.ended(setting, led.partition.log.tail.last)
             if error:
                 done(DeletePositionsResponse(0, error_code(error), telling(error)))
                 return

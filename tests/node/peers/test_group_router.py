@@ -36,6 +36,7 @@ from tank_protos.generated.tank import (
     GroupRequest,
     ListGroupsRequest,
     ListGroupsResponse,
+    OwnedTopic,
     PositionsOfTopic,
     PositionToCommit,
 )
@@ -214,15 +215,55 @@ def test_a_commit_that_comes_after_its_group_went_on_is_refused(cell: BrokerCell
     assert numbers(fetched(cell, quick)) == {(TOPIC, 0): 10}
 
 
+def joins() -> GroupHeartbeatRequest:
+    return beat(0, [])
+
+
+def beat(epoch: int, owned: list[int]) -> GroupHeartbeatRequest:
+    """A heartbeat of one member that reads the topic."""
+    return GroupHeartbeatRequest(
+        0,
+        7,
+        "g",
+        MEMBER_ID,
+        "",
+        epoch,
+        60_000,
+        1,
+        [TOPIC],
+        "",
+        1,
+        [OwnedTopic(TOPIC, owned)] if owned else [],
+    )
+
+
+@pytest.mark.parametrize("epoch", [0, 1, -1], ids=["it joins", "it has nothing yet", "it leaves"])
+def test_a_heartbeat_that_comes_after_its_member_went_on_is_refused(cell: BrokerCell, epoch: int) -> None:
+    """Else the member would have given up, without a word to it, what it reads."""
+    slow, quick = cell.nodes[2].client(), cell.nodes[3].client()
+    commit(cell, slow, 5, "another")
+    slow.send(beat(epoch, []))
+    far = line(cell, 2, 1)
+    assert far.other is not None
+    far.other.send()
+    held = bytes(far.received)
+    assert held
+    far.received.clear()
+    told = ask(cell, quick, joins(), GroupHeartbeatResponse)
+    assert (told.member_epoch, [each.partitions for each in told.assignment]) == (1, [[0, 1, 2, 3]])
+    far.received += held
+    assert answered(cell, slow, GroupHeartbeatResponse).error == ErrorCode.TIMED_OUT
+    assert cell.nodes[1].metrics.refused["late_heartbeat"] == 1
+    told = ask(cell, quick, beat(1, [0, 1, 2, 3]), GroupHeartbeatResponse)
+    assert (told.error, told.member_epoch) == (0, 1)
+    told = ask(cell, slow, beat(1, [0, 1, 2, 3]), GroupHeartbeatResponse)
+    assert (told.error, told.member_epoch) == (0, 1), "its broker has heard of it now"
+
+
 @pytest.mark.parametrize("what", ["a commit", "a deletion of the group", "a deletion of positions"])
 def test_a_refused_request_keeps_no_other_broker_from_committing(cell: BrokerCell, what: str) -> None:
     member, other = cell.nodes[2].client(), cell.nodes[3].client()
-    joined = ask(
-        cell,
-        member,
-        GroupHeartbeatRequest(0, 7, "g", MEMBER_ID, "", 0, 60_000, 1, [TOPIC], "", 1, [], "a test"),
-        GroupHeartbeatResponse,
-    )
+    joined = ask(cell, member, joins(), GroupHeartbeatResponse)
     assert joined.member_epoch > 0
     committing = CommitPositionsRequest(
         1,

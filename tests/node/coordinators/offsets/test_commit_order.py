@@ -2,7 +2,6 @@
 
 from tank_node.coordinators.machine.group_requests import TopicPartition
 from tank_node.coordinators.offsets import commit_order
-from tank_node.coordinators.machine.group_requests import TopicPartition
 from tank_node.coordinators.offsets.commit_order import CommitOrder
 
 PLACE: TopicPartition = ("orders", 0)
