@@ -6,7 +6,9 @@ member holds
 * what was assigned last, from the moment of the answer on, also before the program has heard of it;
 * what the program has and the group took back, until the program was told and the positions are committed.
 
-What was taken back stays taken back until then, even if the group gives it again meanwhile.
+What was taken back stays taken back until then, even if the group gives it again meanwhile. What was lost and
+is given again is held, but the program has it only once it was told of the loss: until then it knows the
+position from before, which other members may have passed.
 """
 
 from collections.abc import Collection
@@ -38,7 +40,7 @@ class PartitionChange:
 
 
 class HeldPartitions:
-    """Invariant: `revoking` is a part of `begun`, and nothing of `lost` is held."""
+    """Invariant: `revoking` is a part of `begun`, and nothing of `lost` is begun."""
 
     __slots__ = ("_begun", "_lost", "_revoking", "_target")
 
@@ -49,6 +51,11 @@ class HeldPartitions:
     def held(self) -> frozenset[Route]:
         """What heartbeats name."""
         return self._target | self._begun
+
+    @property
+    def begun(self) -> frozenset[Route]:
+        """What the program has, and whose positions may be committed."""
+        return self._begun
 
     @property
     def readable(self) -> frozenset[Route]:
@@ -88,7 +95,7 @@ class HeldPartitions:
 
     def begin(self, partitions: Collection[Route]) -> tuple[Route, ...]:
         """The program gets these partitions. Returns those that the group has not taken back meanwhile."""
-        begun = (self._target - self._begun).intersection(partitions)
+        begun = (self._target - self._begun - self._lost).intersection(partitions)
         self._begun |= begun
         return tuple(sorted(begun))
 

@@ -122,6 +122,18 @@ def test_a_fenced_member_has_lost_everything_and_joins_again() -> None:
     assert member.partitions.change() == PartitionChange(PartitionEvent.ASSIGNED, (B,))
 
 
+def test_what_was_lost_and_is_assigned_again_is_the_programs_only_once_it_has_heard_of_the_loss() -> None:
+    member = reading(A, B)
+    member.fenced(BEAT_MS)
+    told(member, A, epoch=7, now_ms=BEAT_MS)
+    assert member.partitions.begun == frozenset()
+    assert member.partitions.begin((A,)) == ()
+    assert member.heartbeat(2 * BEAT_MS) == MemberHeartbeat(7, (A,)), "the group counts it as held"
+    member.partitions.heard_of_loss((A, B))
+    assert member.partitions.begin((A,)) == (A,)
+    assert member.partitions.begun == {A}
+
+
 def test_an_answer_from_before_it_was_fenced_is_ignored() -> None:
     member = reading(A)
     assert member.heartbeat(BEAT_MS) is not None

@@ -51,6 +51,12 @@ def of_t(*numbers: int) -> list[tuple[str, int]]:
     return [("t", number) for number in numbers]
 
 
+async def names(sharing: ScriptedSharing, member: str, *numbers: int) -> None:
+    """Waits for a heartbeat of the member, from now on, that names these partitions."""
+    begin = len(sharing.events)
+    await comes(lambda: ("owns", member, of_t(*numbers)) in sharing.events[begin:])
+
+
 def test_a_lone_member_reads_all_partitions_from_the_groups_positions() -> None:
     async def scenario() -> None:
         async with served() as (broker, sharing, client):
@@ -218,6 +224,34 @@ def test_a_fenced_member_learns_what_it_lost_and_joins_again() -> None:
                 assert lost == [of_t(0)]
                 await consumer.commit()
                 assert sharing.group("g").positions == {("t", 0): 2}
+
+    run(scenario())
+
+
+def test_a_member_that_was_let_in_again_commits_nothing_of_what_it_had_before() -> None:
+    async def scenario() -> None:
+        async with served(1) as (broker, sharing, client):
+            put(broker, 0, *(b"%d" % number for number in range(1, 11)))
+            group = sharing.group("g")
+            lost: list[Any] = []
+            async with client.consumer("t", group="g", settings=READING, on_lost=lost.append) as consumer:
+                messages = consumer.messages()
+                for _ in range(4):
+                    await anext(messages)
+                [name] = group.members
+                group.expire(name)
+                group.positions["t", 0] = 8  # another member had the partition, and is gone again
+                await names(sharing, name)
+                await names(sharing, name, 0)
+                for _ in range(2):
+                    with pytest.raises(errors.PartitionsLost, match="t/0") as raised:
+                        await consumer.commit()
+                    assert raised.value.partitions == (("t", 0),)
+                assert group.positions == {("t", 0): 8}, "it doesn't go back"
+                assert (await anext(messages)).sequence_number == 8, "it begins anew"
+                assert lost == [of_t(0)]
+                await consumer.commit()
+                assert group.positions == {("t", 0): 9}
 
     run(scenario())
 
