@@ -11,6 +11,7 @@ import pytest
 from tank_client import Client, ClientSettings, Consumer, ConsumerSettings, errors
 from tank_protos.bundle import as_batch, encode
 from tank_protos.error_codes import ErrorCode
+from tank_protos.generated.tank import AwaitEndsRequest
 from tests.support.clients.scripted_broker import Kind, ScriptedBroker
 from tests.support.clients.scripted_sharing import ScriptedSharing
 from tests.support.waiting import comes, run
@@ -332,6 +333,29 @@ def test_stop_at_end_ends_when_all_that_the_member_got_is_read() -> None:
                 assert consumer.at_end
             async with client.consumer("t", group="g", stop_at_end=True, settings=READING) as consumer:
                 assert [batch async for batch in consumer] == [], "the group has read everything"
+
+    run(scenario())
+
+
+def test_a_partition_that_goes_and_comes_back_before_it_is_begun_begins_where_the_others_left_it() -> None:
+    async def scenario() -> None:
+        async with served(1) as (broker, sharing, client):
+            put(broker, 0, *(b"%d" % number for number in range(1, 11)))
+            group = sharing.group("g")
+            group.positions["t", 0] = 2
+            broker.redirects["t", 0] = 0  # the question for its end finds no leader, and is asked again
+            async with client.consumer("t", group="g", stop_at_end=True, settings=READING) as consumer:
+                reading = asyncio.ensure_future(consumer.__anext__())
+                await comes(lambda: any(isinstance(each, AwaitEndsRequest) for each in broker.requests))
+                [name] = group.members
+                await names(sharing, name, 0)
+                sharing.topics["t"] = 0
+                await names(sharing, name)
+                group.positions["t", 0] = 8  # another member reads on, and gives it up
+                sharing.topics["t"] = 1
+                await names(sharing, name, 0)
+                del broker.redirects["t", 0]
+                assert (await reading).first == 8
 
     run(scenario())
 
