@@ -178,16 +178,17 @@ def show(
                 if columns is not None:
                     written = renderer(columns)
                     out.write(written)
+                    ledger.shown(columns.partition, cutter.positions[columns.partition])
                     shown.advance(len(columns.values), len(written))
                 if follow:
                     out.flush()
-                ledger.due(cutter.positions)
+                ledger.due()
         out.flush()
     except KeyboardInterrupt:
         out.flush()
-        ledger.commit(cutter.positions)
+        ledger.commit()
         raise
-    ledger.commit(cutter.positions)
+    ledger.commit()
     return cutter.given
 
 
@@ -232,31 +233,38 @@ def writes_a_file() -> bool:
 
 
 class Ledger:
-    """Commits positions for a group, from time to time and at the end; does nothing without a group."""
+    """Commits positions behind what was shown for a group, from time to time and at the end; does nothing
+    without a group.
+    """
 
     def __init__(self, client: "Client", topic: str, group: str | None) -> None:
         self._client = client
         self._topic = topic
         self._group = group
+        self._shown: dict[int, int] = {}
         self._committed: dict[int, int] = {}
         self._next = time.monotonic() + COMMIT_EVERY_S
 
-    def due(self, positions: dict[int, int]) -> None:
+    def shown(self, partition: int, position: int) -> None:
+        """All messages before `position` that were to be shown were written."""
+        self._shown[partition] = position
+
+    def due(self) -> None:
         """Commits when the last commit is old enough. The output is flushed first, so that only shown
         messages are committed.
         """
         if self._group is not None and time.monotonic() >= self._next:
             sys.stdout.buffer.flush()
-            self.commit(positions)
+            self.commit()
             self._next = time.monotonic() + COMMIT_EVERY_S
 
-    def commit(self, positions: dict[int, int]) -> None:
+    def commit(self) -> None:
         """Commits the positions that have changed."""
         news = {
             (self._topic, partition): number
-            for partition, number in positions.items()
+            for partition, number in self._shown.items()
             if self._committed.get(partition) != number
         }
         if self._group is not None and news:
             self._client.admin.commit_positions(self._group, news)
-            self._committed.update(positions)
+            self._committed.update(self._shown)

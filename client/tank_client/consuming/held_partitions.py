@@ -6,7 +6,9 @@ member holds
 * what was assigned last, from the moment of the answer on, also before the program has heard of it;
 * what the program has and the group took back, until the program was told and the positions are committed.
 
-What was taken back stays taken back until then, even if the group gives it again meanwhile.
+What was taken back stays taken back until then, even if the group gives it again meanwhile. What was lost and
+is given again is held, but the program has it only once it was told of the loss: until then it knows the
+position from before, which other members may have passed.
 """
 
 from collections.abc import Collection
@@ -38,17 +40,26 @@ class PartitionChange:
 
 
 class HeldPartitions:
-    """Invariant: `revoking` is a part of `begun`, and nothing of `lost` is held."""
+    """Invariant: `revoking` is a part of `begun`, and nothing of `lost` is begun."""
 
-    __slots__ = ("_begun", "_lost", "_revoking", "_target")
+    __slots__ = ("_begun", "_lost", "_revoking", "_since", "_target", "assignments")
 
     def __init__(self) -> None:
         self._target = self._begun = self._revoking = self._lost = NONE
+        self.assignments = 0
+        """A number that rises with each assignment that brings partitions."""
+        self._since: dict[Route, int] = {}
+        """`assignments` when the group gave the partition last; at least for all that it assigns."""
 
     @property
     def held(self) -> frozenset[Route]:
         """What heartbeats name."""
         return self._target | self._begun
+
+    @property
+    def begun(self) -> frozenset[Route]:
+        """What the program has, and whose positions may be committed."""
+        return self._begun
 
     @property
     def readable(self) -> frozenset[Route]:
@@ -67,6 +78,10 @@ class HeldPartitions:
 
     def assign(self, target: Collection[Route]) -> None:
         """The group assigns these partitions, and no others."""
+        given = frozenset(target) - self._target
+        if given:
+            self.assignments += 1
+            self._since |= dict.fromkeys(given, self.assignments)
         self._target = frozenset(target)
         self._revoking |= self._begun - self._target
 
@@ -86,9 +101,12 @@ class HeldPartitions:
                 return PartitionChange(kind, tuple(sorted(partitions)))
         return None
 
-    def begin(self, partitions: Collection[Route]) -> tuple[Route, ...]:
-        """The program gets these partitions. Returns those that the group has not taken back meanwhile."""
-        begun = (self._target - self._begun).intersection(partitions)
+    def begin(self, partitions: Collection[Route], as_of: int) -> tuple[Route, ...]:
+        """The program gets these partitions, at positions that were asked for when `assignments` was `as_of`.
+        Returns those that the group has not taken back since, even if it gave them again: others may have
+        committed meanwhile."""
+        there = (self._target - self._begun - self._lost).intersection(partitions)
+        begun = frozenset(route for route in there if self._since[route] <= as_of)
         self._begun |= begun
         return tuple(sorted(begun))
 

@@ -88,7 +88,9 @@ class MemberLoop:
         self.check()
 
     async def commit(self, positions: Mapping[Route, int]) -> None:
-        """Commits as this member. Raises PartitionsLost when the group doesn't count it any more."""
+        """Commits as this member. Raises PartitionsLost, and commits nothing, when the group doesn't count it
+        any more, or counts it again and the program has not heard that it lost some of these partitions.
+        """
         kept = {route: CommittedPosition(number) for route, number in positions.items()}
         if not kept:
             return
@@ -96,7 +98,7 @@ class MemberLoop:
         for _ in range(_STALE_COMMITS):
             stale = None
             epoch = self.membership.epoch
-            if not self.membership.partitions.held.issuperset(kept):
+            if not self.membership.partitions.begun.issuperset(kept):
                 break
             try:
                 await self._calls.call(
@@ -109,7 +111,7 @@ class MemberLoop:
                 self.wake()
                 await self.heard()
             except errors.UnknownMember:
-                if self.membership.partitions.held.issuperset(kept):
+                if self.membership.partitions.begun.issuperset(kept):
                     self.membership.fenced(self.now_ms())
                     self.wake()
                     self._news()
@@ -118,7 +120,8 @@ class MemberLoop:
                 return
         if stale is not None:
             raise stale
-        lost = self.membership.partitions.lost.union(kept)
+        partitions = self.membership.partitions
+        lost = partitions.lost.union(kept.keys() - partitions.begun)
         raise errors.PartitionsLost(self._plan.group, tuple(sorted(lost)))
 
     async def leave(self) -> None:

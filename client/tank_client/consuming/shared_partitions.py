@@ -176,10 +176,12 @@ class SharedPartitions:
     # Inside
 
     async def _prepare(self, routes: tuple[Route, ...]) -> None:
-        """Finds where to begin in newly assigned partitions."""
+        """Finds where to begin in newly assigned partitions. Those that went away meanwhile are left out; the
+        next change has them if they came back."""
+        as_of = self._membership.partitions.assignments
         starts, committed = await self._places.of_member(list(routes))
         ends = await self._places.ends(list(routes)) if self._plan.stop_at_end else {}
-        begun = self._membership.partitions.begin(routes)
+        begun = self._membership.partitions.begin(routes, as_of)
         for route in begun:
             state = self._states[route] = self._new_state(route, starts[route], ends.get(route))
             if route in committed:

@@ -293,7 +293,7 @@ class Consumer:
 
     def commit(self) -> None:
         """Stores the positions behind all messages handed out so far, for the group. They are durable when
-        the call returns.
+        the call returns. Raises PartitionsLost when the group gave partitions of this member to others.
         """
         self._thread.run(self._consumer.commit())
 

@@ -1,15 +1,17 @@
 """`tank consume` against a broker in a dictionary: where it begins and ends, what it shows and commits."""
 
 import json
+from typing import Any
 
 import pytest
 
+from tank_cli.shell import render
 from tank_cli.shell.exit_codes import ExitCode
 from tank_cli.shell.shapes import SHAPES
 from tank_client.model import CommittedPosition
 from tests.cli.conftest import Tank
 from tests.support.clients.cli_shapes import assert_same_shape
-from tests.support.clients.scripted_client import FakeBroker
+from tests.support.clients.scripted_client import FakeBroker, FakeConsumer
 
 
 @pytest.fixture(autouse=True)
@@ -120,8 +122,6 @@ def test_an_explicit_start_wins_over_the_group(tank: Tank, broker: FakeBroker) -
 def test_ctrl_c_commits_what_was_shown(
     tank: Tank, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tests.support.clients.scripted_client import FakeConsumer
-
     polls = iter(range(10))
     original = FakeConsumer.poll
 
@@ -135,6 +135,61 @@ def test_ctrl_c_commits_what_was_shown(
     assert ended.exit_code == ExitCode.INTERRUPTED
     assert ended.stdout.split() == ["a1", "a2", "a3", "a4", "a5", "a6"]
     assert broker.positions["g"][("t", 0)].number == 7
+
+
+@pytest.mark.parametrize("reads", [[], ["--partition", "0-1"]], ids=["shares", "says what to read"])
+@pytest.mark.parametrize("follows", [[], ["--follow"]], ids=["to the end", "follows"])
+def test_ctrl_c_while_a_batch_is_rendered_commits_nothing_of_it(
+    reads: list[str], follows: list[str], tank: Tank, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = render.text_renderer
+
+    def renderer_that_is_interrupted(**options: Any) -> render.Renderer:
+        calls = iter(range(10))
+        renderer = original(**options)
+
+        def interrupted(columns: render.MessageColumns) -> bytes:
+            if next(calls) == 1:
+                raise KeyboardInterrupt
+            return renderer(columns)
+
+        return interrupted
+
+    monkeypatch.setattr(render, "text_renderer", renderer_that_is_interrupted)
+    ended = tank("consume", "t", "--group", "g", *reads, *follows)
+    assert ended.exit_code == ExitCode.INTERRUPTED
+    assert ended.stdout.split() == ["a1", "a2", "a3"]
+    assert {place: at.number for place, at in broker.positions["g"].items()} == {("t", 0): 4}
+
+
+def test_ctrl_c_in_the_first_batch_leaves_the_group_where_it_was(
+    tank: Tank, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(columns: render.MessageColumns) -> bytes:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(render, "text_renderer", lambda **options: interrupted)
+    broker.positions["g"] = {("t", 0): CommittedPosition(5)}
+    assert tank("consume", "t", "--group", "g").exit_code == ExitCode.INTERRUPTED
+    assert {place: at.number for place, at in broker.positions["g"].items()} == {("t", 0): 5}
+
+
+def test_ctrl_c_before_the_rest_of_a_batch_is_given_back_commits_what_was_shown(
+    tank: Tank, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = FakeConsumer.seek
+    calls = iter(range(10))
+
+    def interrupted(self: FakeConsumer, topic: str, partition: int, number: int) -> None:
+        if next(calls) == 0:
+            raise KeyboardInterrupt
+        original(self, topic, partition, number)
+
+    monkeypatch.setattr(FakeConsumer, "seek", interrupted)
+    ended = tank("consume", "t", "--group", "g", "--count", "5")
+    assert ended.exit_code == ExitCode.INTERRUPTED
+    assert ended.stdout.split() == ["a1", "a2", "a3", "a4", "a5"]
+    assert broker.positions["g"][("t", 0)].number == 6
 
 
 @pytest.mark.parametrize("arguments", [["--format", "json"], ["--output", "json"]])

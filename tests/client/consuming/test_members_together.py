@@ -77,7 +77,7 @@ class Scene:
         if change is None:
             return
         if change.kind is PartitionEvent.ASSIGNED:
-            for route in partitions.begin(change.partitions):
+            for route in partitions.begin(change.partitions, partitions.assignments):
                 program.positions[route] = self.group.positions.get(route, 1)
             return
         if change.kind is PartitionEvent.REVOKED:

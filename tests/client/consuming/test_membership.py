@@ -31,6 +31,11 @@ def where(member: Membership) -> MemberState:
     return member.state
 
 
+def begins(member: Membership, *partitions: tuple[str, int]) -> tuple[tuple[str, int], ...]:
+    """The program gets these now. Returns those that it gets."""
+    return member.partitions.begin(partitions, member.partitions.assignments)
+
+
 def told(member: Membership, *assignment: tuple[str, int], epoch: int = 1, now_ms: float = 0) -> None:
     """A heartbeat that is due is answered."""
     assert member.heartbeat(now_ms) is not None
@@ -41,7 +46,7 @@ def reading(*partitions: tuple[str, int]) -> Membership:
     """A member whose program reads these."""
     member = new()
     told(member, *partitions)
-    assert member.partitions.begin(partitions) == partitions
+    assert begins(member, *partitions) == partitions
     return member
 
 
@@ -56,7 +61,7 @@ def test_it_joins_and_hands_out_what_it_was_assigned() -> None:
     change = member.partitions.change()
     assert change == PartitionChange(PartitionEvent.ASSIGNED, (A, B))
     assert member.partitions.readable == frozenset(), "the program has not heard of them"
-    assert member.partitions.begin(change.partitions) == (A, B)
+    assert begins(member, *change.partitions) == (A, B)
     assert member.partitions.readable == {A, B}
     assert member.partitions.change() is None
 
@@ -104,7 +109,7 @@ def test_what_is_taken_back_before_the_program_had_it_is_given_up_at_once() -> N
     member = new()
     told(member, A, B)
     told(member, A, now_ms=BEAT_MS)
-    assert member.partitions.begin((A, B)) == (A,)
+    assert begins(member, A, B) == (A,)
     assert member.heartbeat(BEAT_MS) == MemberHeartbeat(1, (A,))
 
 
@@ -120,6 +125,38 @@ def test_a_fenced_member_has_lost_everything_and_joins_again() -> None:
     assert member.partitions.change() == PartitionChange(PartitionEvent.LOST, (A, B)), "first of all"
     member.partitions.heard_of_loss((A, B))
     assert member.partitions.change() == PartitionChange(PartitionEvent.ASSIGNED, (B,))
+
+
+def test_what_was_lost_and_is_assigned_again_is_the_programs_only_once_it_has_heard_of_the_loss() -> None:
+    member = reading(A, B)
+    member.fenced(BEAT_MS)
+    told(member, A, epoch=7, now_ms=BEAT_MS)
+    assert member.partitions.begun == frozenset()
+    assert begins(member, A) == ()
+    assert member.heartbeat(2 * BEAT_MS) == MemberHeartbeat(7, (A,)), "the group counts it as held"
+    member.partitions.heard_of_loss((A, B))
+    assert begins(member, A) == (A,)
+    assert member.partitions.begun == {A}
+
+
+def test_what_comes_back_before_it_is_begun_is_a_new_assignment() -> None:
+    member = new()
+    told(member, A, B)
+    first = member.partitions.assignments
+    told(member, A, now_ms=BEAT_MS)
+    told(member, A, B, now_ms=2 * BEAT_MS)
+    assert member.partitions.begin((A, B), first) == (A,), "B may have been read by another member"
+    assert member.partitions.change() == PartitionChange(PartitionEvent.ASSIGNED, (B,))
+    assert begins(member, B) == (B,)
+
+
+def test_a_member_that_was_let_in_again_has_new_assignments() -> None:
+    member = new()
+    told(member, A)
+    first = member.partitions.assignments
+    member.fenced(BEAT_MS)
+    told(member, A, epoch=7, now_ms=BEAT_MS)
+    assert member.partitions.begin((A,), first) == ()
 
 
 def test_an_answer_from_before_it_was_fenced_is_ignored() -> None:

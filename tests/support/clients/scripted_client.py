@@ -1,7 +1,7 @@
 """A client of a broker that lives in a dictionary: for tests of the command line that need no real one."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
@@ -324,11 +324,17 @@ class FakeConsumer:
     member, from its positions on."""
 
     def __init__(
-        self, broker: FakeBroker, start: Mapping[tuple[str, int], int], group: str | None = None
+        self,
+        broker: FakeBroker,
+        start: Mapping[tuple[str, int], int],
+        group: str | None = None,
+        on_assigned: Callable[[list[tuple[str, int]]], object] | None = None,
     ) -> None:
         self._broker = broker
         self._next = dict(start)
         self._group = group
+        self._on_assigned = on_assigned
+        """Called at the first read; then None."""
 
     def __enter__(self) -> Self:
         return self
@@ -343,6 +349,14 @@ class FakeConsumer:
             (self._broker.topic(topic).partitions[number], at) for (topic, number), at in self._next.items()
         )
         return all(at > len(kept) for kept, at in ends)
+
+    def position(self, topic: str, partition: int) -> int:
+        """The next number that is handed out."""
+        return self._next[topic, partition]
+
+    def positions(self) -> dict[tuple[str, int], int]:
+        """All positions; none before a member has heard of its partitions."""
+        return {} if self._on_assigned is not None else dict(self._next)
 
     def seek(self, topic: str, partition: int, number: int) -> None:
         """Goes on there."""
@@ -364,6 +378,9 @@ class FakeConsumer:
         """The next batch from the position on."""
         if self._broker.fails_with is not None:
             raise self._broker.fails_with
+        if self._on_assigned is not None:
+            self._on_assigned(list(self._next))
+            self._on_assigned = None
         for (topic, partition), number in self._next.items():
             kept = self._broker.topic(topic).partitions[partition]
             part = kept[number - 1 : number - 1 + self._broker.batch_messages]
@@ -401,6 +418,7 @@ class ScriptedClient:
         group: str | None = None,
         stop_at_end: bool = False,
         settings: ConsumerSettings | None = None,
+        on_assigned: Callable[[list[tuple[str, int]]], object] | None = None,
         **listeners: object,
     ) -> FakeConsumer:
         if isinstance(topics, str) or isinstance(start, str):
@@ -410,6 +428,6 @@ class ScriptedClient:
             kept = self._broker.positions.get(str(group), {})
             routes = [(str(topics), n) for n in range(len(self._broker.topic(str(topics)).partitions))]
             numbers = {route: kept[route].number if route in kept else 1 for route in routes}
-            return FakeConsumer(self._broker, numbers, group)
+            return FakeConsumer(self._broker, numbers, group, on_assigned)
         self._broker.calls.append(("consumer", {"start": dict(start), "stop_at_end": stop_at_end}))
         return FakeConsumer(self._broker, start)
