@@ -57,7 +57,7 @@ def list_groups(session: CommandSession, names: bool, state: str | None) -> None
         )
     elif names:
         for each in found:
-            click.echo(each.name)
+            click.echo(each.name.encode("utf-8", "surrogateescape"))  # as other commands take it
     elif not found:
         done("There are no consumer groups.")
     else:

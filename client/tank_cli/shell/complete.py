@@ -21,7 +21,9 @@ def complete_topics(ctx: click.Context, param: click.Parameter, incomplete: str)
 
 
 def complete_groups(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
-    """Returns the consumer groups that begin with the typed text; none when no broker answers in time."""
+    """Returns the consumer groups that begin with the typed text; none when no broker answers in time. Names
+    that are not UTF-8 are left out.
+    """
     return _complete(ctx, incomplete, lambda client: client.admin.list_groups())
 
 
@@ -35,6 +37,7 @@ def _complete(
     from tank_client import errors
     from tank_client.settings import ClientSettings
     from tank_client.sync import Client
+    from tank_protos.wire.names import readable
 
     servers = ctx.params.get("servers") or os.environ.get(SERVERS_VARIABLE) or DEFAULT_SERVERS
     bounds = ClientSettings(connect_timeout_ms=PATIENCE_MS, request_timeout_ms=PATIENCE_MS)
@@ -43,4 +46,4 @@ def _complete(
             names = sorted(ask(client))
     except (errors.TankError, OSError):
         return []
-    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+    return [CompletionItem(name) for name in names if name.startswith(incomplete) and name == readable(name)]

@@ -10,7 +10,11 @@ LITTLE_ROOM = 10
 """A disk with less than one part in so many free counts as nearly full."""
 # Control characters, which a terminal obeys instead of showing: C0 (except tab), DEL, C1, and those that
 # change the direction of writing.
-OBEYED = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+OBEYED = re.compile(
+    "[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)  # and lone surrogates, which can't be written
+KEPT_AT = 0xDC00  # decoders keep a byte that is not UTF-8 as the surrogate of this number and the byte
+FIRST_BYTE, LAST_BYTE = KEPT_AT + 0x80, KEPT_AT + 0xFF
 NAMED = {"\n": "\\n", "\r": "\\r"}
 
 
@@ -87,10 +91,12 @@ def safe_text(content: bytes) -> str:
 
 
 def escaped(match: re.Match[str]) -> str:
-    """A control character as an escape that the terminal shows."""
+    """A control character as an escape that the terminal shows; so is a byte that is not UTF-8."""
     sign = match.group()
     if sign in NAMED:
         return NAMED[sign]
+    if FIRST_BYTE <= ord(sign) <= LAST_BYTE:
+        return f"\\x{ord(sign) - KEPT_AT:02x}"
     return f"\\x{ord(sign):02x}" if ord(sign) < 0x100 else f"\\u{ord(sign):04x}"
 
 

@@ -10,6 +10,7 @@ from typing import TypeAlias
 import click
 
 from tank_cli.shell.figures import OBEYED, escaped
+from tank_protos.wire.names import readable
 
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 
@@ -17,9 +18,11 @@ TO_THE_RIGHT = ">"  # in front of a column's title: its cells are numbers
 
 
 def print_json(body: Json) -> None:
-    """Prints one JSON document; indented on a terminal, one line in a pipe."""
+    """Prints one JSON document; indented on a terminal, one line in a pipe. Bytes of a name that are not
+    UTF-8 are shown as U+FFFD.
+    """
     indent = 2 if sys.stdout.isatty() else None
-    click.echo(json.dumps(body, ensure_ascii=False, indent=indent))
+    click.echo(readable(json.dumps(body, ensure_ascii=False, indent=indent)))
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None) -> None:
@@ -99,5 +102,5 @@ def done(text: str) -> None:
 
 
 def shown(cell: str) -> str:
-    """A cell's text, with control characters escaped."""
+    """A cell's text, with control characters escaped, and bytes that are not UTF-8."""
     return OBEYED.sub(escaped, cell)

@@ -24,6 +24,7 @@ from tank_protos.http_api.errors import ApiError, Json, invalid
 from tank_protos.http_api.fields import Values
 from tank_protos.http_api.operations import ApiRequest
 from tank_protos.position_reset import Goal, NoPositionError, To, changes
+from tank_protos.wire.names import readable
 
 _LISTS_STATES: Final = 1
 """The version of ListGroups that lists all groups, with their states."""
@@ -39,7 +40,8 @@ class GroupOperations:
         self._open_client = open_client
 
     async def listed(self, asked: ApiRequest) -> Json:
-        """A page of the groups."""
+        """A page of the groups, by the names that are shown. Groups whose names are shown as the same,
+        because they are not UTF-8, are on one page, which may be longer for them."""
         async with self._open_client() as client:
             answer = await client.ask(
                 lambda request_id: ListGroupsRequest(_LISTS_STATES, request_id),
@@ -49,18 +51,22 @@ class GroupOperations:
         if answer.error:
             raise refused(answer.error, answer.message)
         after, limit = asked.query.text("after"), asked.query.integer("limit")
-        found = sorted((each for each in answer.listed if each.group > after), key=lambda each: each.group)
+        named = sorted((readable(each.group), each.group, each) for each in answer.listed)
+        found = [(name, each) for name, _, each in named if name > after]
+        end = limit
+        while 0 < end < len(found) and found[end][0] == found[end - 1][0]:
+            end += 1
         return {
             "groups": [
                 {
-                    "group": each.group,
+                    "group": name,
                     "state": state_name(each.state),
                     "protocol_type": each.protocol_type,
                     "members": each.members,
                 }
-                for each in found[:limit]
+                for name, each in found[:end]
             ],
-            "next": found[limit - 1].group if len(found) > limit else None,
+            "next": found[end - 1][0] if len(found) > end else None,
         }
 
     async def one(self, asked: ApiRequest) -> Json:

@@ -2,6 +2,7 @@
 
 from tank_node.coordinators.machine.group_machine import GroupMachine
 from tank_node.coordinators.machine.group_memory import GROUP_BYTES, GroupFigures, GroupMemory
+from tank_node.coordinators.machine.group_requests import ListedGroup
 from tank_node.coordinators.machine.group_state import GroupState
 from tank_node.coordinators.machine.stored_record import StoredRecord
 from tank_node.coordinators.offsets.committed_offsets import CommittedOffsets
@@ -47,6 +48,13 @@ class Group:
     def is_uncounted(self) -> bool:
         """Whether it counts as none, because it was that when it was counted last."""
         return self._figures.state is GroupState.DEAD
+
+    def listed(self) -> ListedGroup:
+        """The group's line in a list, with the number of its members."""
+        line = self.members.listed()
+        return ListedGroup(
+            line.group_id, line.protocol_type, line.state, line.is_classic, self.members.figures().members
+        )
 
     def count(self) -> bool:
         """Counts the group as it is by now. Returns whether it has another generation."""

@@ -493,7 +493,7 @@ class GroupPartition(SlicedWork):
     def listed(self) -> list[ListedGroup]:
         """See `Groups.listed`."""
         groups = self.groups.values()
-        return [group.members.listed() for group in groups if group.members.state is not GroupState.DEAD]
+        return [group.listed() for group in groups if group.members.state is not GroupState.DEAD]
 
     def delete(self, group_id: str, done: Callable[[GroupError], None]) -> None:
         """See `Groups.delete`."""

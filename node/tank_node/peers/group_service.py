@@ -333,12 +333,7 @@ class GroupService:
                 done(ListGroupsResponse(0, error_code(error), telling(error)))
                 return
             groups = [
-                ListedGroup(
-                    each.group_id,
-                    each.protocol_type,
-                    GroupStateCode[each.state.name],
-                    self._size(each.group_id),
-                )
+                ListedGroup(each.group_id, each.protocol_type, GroupStateCode[each.state.name], each.members)
                 for each in found
             ]
             done(ListGroupsResponse(0, ErrorCode.NONE, "", listed=groups))
@@ -355,9 +350,6 @@ class GroupService:
                 if led is None or led.state or not self.move.is_over(led):
                     return True
         return False
-
-    def _size(self, group_id: str) -> int:
-        return len(self.groups.describe(group_id).members)
 
     def _describe(self, request: DescribeGroupsRequest, done: Answered) -> None:
         groups = [described(self.groups, name, self._error_of(name)) for name in request.groups]

@@ -60,6 +60,14 @@ _PASSED_ON: Final[dict[int, type[Message]]] = {
     )
 }
 """What one broker may pass on to another."""
+_REFUSALS: Final[dict[type[Message], Callable[[int, int, str], Message]]] = {
+    CommitPositionsRequest: CommitPositionsResponse,
+    FetchPositionsRequest: FetchPositionsResponse,
+    ListGroupsRequest: ListGroupsResponse,
+    DeletePositionsRequest: DeletePositionsResponse,
+    GroupHeartbeatRequest: GroupHeartbeatResponse,
+}
+"""The answers that have one error for all, by their requests."""
 _MOST_NAMES: Final = 1_000
 """The most groups of one request that are asked about: each costs a request to its coordinator."""
 _TOO_MANY: Final = f"a request asks about {_MOST_NAMES} groups at most: send several"
@@ -331,12 +339,14 @@ def group_request(session: "TankSession", payload: memoryview) -> None:
 
 
 def _too_large(request: Message) -> Message:
-    """The answer in place of one that is too large to be passed on."""
+    """The answer in place of one that is too large to be passed on, of the kind that the request has."""
     match request:
-        case FetchPositionsRequest():
-            return FetchPositionsResponse(0, ErrorCode.TOO_LARGE, _TOO_LARGE)
         case DescribeGroupsRequest():
             refused = [DescribedGroup(ErrorCode.TOO_LARGE, _TOO_LARGE, name) for name in request.groups]
             return DescribeGroupsResponse(0, refused)
+        case DeleteGroupsRequest():
+            return DeleteGroupsResponse(
+                0, [DeletedGroup(ErrorCode.TOO_LARGE, _TOO_LARGE)] * len(request.groups)
+            )
         case _:
-            return ListGroupsResponse(0, ErrorCode.TOO_LARGE, _TOO_LARGE)
+            return _REFUSALS[type(request)](0, ErrorCode.TOO_LARGE, _TOO_LARGE)

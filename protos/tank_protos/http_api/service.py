@@ -15,6 +15,7 @@ from tank_protos.http_api.access import Access, is_local
 from tank_protos.http_api.errors import ApiError, Json, api_error
 from tank_protos.http_api.fields import read_body, read_path, read_query
 from tank_protos.http_api.operations import PREFIX, ApiOperation, ApiRequest
+from tank_protos.wire.names import readable
 
 Handler = Callable[[ApiRequest], Awaitable[Json]]
 HttpHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -183,7 +184,9 @@ def _of_http(error: web.HTTPException, request: web.Request) -> ApiError:
 
 
 def _response(status: HTTPStatus, body: Json, headers: Mapping[str, str]) -> web.Response:
-    text = json.dumps(body, ensure_ascii=False) + "\n"
+    """The answer as JSON in UTF-8. Names that clients chose may have bytes that are not UTF-8: each is shown
+    as U+FFFD, because many JSON readers refuse the escape of a lone surrogate."""
+    text = readable(json.dumps(body, ensure_ascii=False)) + "\n"
     return web.Response(
         status=status.value,
         body=text.encode(),

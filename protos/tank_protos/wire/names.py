@@ -23,6 +23,7 @@ _FIRST_TOPIC_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NOT_TEXT = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 """Control characters. `str.isprintable` differs between versions of Python, and a controller that replays its
 log under another version must accept the same names."""
+_NOT_UTF_8 = re.compile("[\ud800-\udfff]")
 _LETTER_OR_DIGIT = re.compile(r"[A-Za-z0-9]")
 
 
@@ -47,3 +48,9 @@ def group_name_problem(name: str) -> str | None:
     if not _NOT_TEXT.search(name) and 1 <= len(name.encode()) <= MAX_GROUP_NAME_BYTES:
         return None
     return f"a group's name has 1 to {MAX_GROUP_NAME_BYTES} bytes of text without control characters"
+
+
+def readable(text: str) -> str:
+    """The text with U+FFFD in place of each byte that is not UTF-8, which decoders keep as a lone surrogate.
+    Several texts may become the same."""
+    return _NOT_UTF_8.sub("\ufffd", text)

@@ -7,7 +7,7 @@ from tank_cli.shell.shapes import SHAPES
 from tank_client.model import CommittedPosition, GroupSummary
 from tests.cli.conftest import Tank
 from tests.support.clients.cli_shapes import assert_same_shape, parsed
-from tests.support.clients.scripted_client import FakeAdmin, FakeBroker
+from tests.support.clients.scripted_client import FakeAdmin, FakeBroker, ScriptedClient
 from tests.support.clients.scripted_members import group_of, member
 
 
@@ -36,6 +36,29 @@ def test_the_list_has_every_group_with_its_state(tank: Tank, broker: FakeBroker)
     assert tank("group", "list", "--names").stdout == "billing\nnightly\n"
     assert tank("group", "list", "--names", "--state", "Empty").stdout == "nightly\n"
     assert "there are: empty, stable" in tank("group", "list", "--state", "dead").stderr
+
+
+def test_a_group_whose_name_is_no_text_is_listed_with_the_others(tank: Tank, broker: FakeBroker) -> None:
+    filled(broker)
+    broker.positions[b"a\xff".decode("utf-8", "surrogateescape")] = {}
+    found = parsed(tank("group", "list", "-o", "json"))
+    assert [each["group"] for each in found["groups"]] == ["a\ufffd", "billing", "nightly"]
+    assert tank("group", "list", "--names").stdout_bytes == b"a\xff\nbilling\nnightly\n"
+    shown = tank("group", "list")
+    assert shown.exit_code == 0
+    assert "a\\xff" in shown.stdout
+
+
+def test_the_shell_completes_names_that_are_text(
+    tank: Tank, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(broker)
+    broker.positions[b"n\xff".decode("utf-8", "surrogateescape")] = {}
+    monkeypatch.setattr("tank_client.sync.Client", lambda servers, settings: ScriptedClient(broker))
+    typed = {"_TANK_COMPLETE": "zsh_complete", "COMP_WORDS": "tank group describe n", "COMP_CWORD": "3"}
+    ended = tank(env=typed)
+    assert ended.exit_code == 0
+    assert ended.stdout.split() == ["plain", "nightly", "_"]
 
 
 def test_without_groups_the_list_says_so(tank: Tank) -> None:

@@ -154,6 +154,21 @@ def test_groups_come_by_name_a_page_at_a_time(cluster: Cluster) -> None:
     }  # fmt: skip
 
 
+def test_pages_go_on_behind_a_group_whose_name_is_no_text(cluster: Cluster) -> None:
+    raw = [b"a\xff", b"a\xc3\xb6", b"a\xfe", b"b\xff"]
+    for name in (each.decode("utf-8", "surrogateescape") for each in raw):
+        cluster.groups[name] = tank.DescribedGroup(group=name, state=GroupStateCode.STABLE)
+    pages: list[list[str]] = []
+    after: Any = ""
+    while after is not None:
+        page = run(cluster, ApiName.LIST_GROUPS, limit="2", after=after)
+        pages.append([each["group"] for each in page["groups"]])
+        after = page["next"]
+    assert pages == [["aö", "a\ufffd", "a\ufffd"], ["billing", "b\ufffd"]], (
+        "names that look alike stay together"
+    )
+
+
 def test_an_error_of_the_coordinators_is_an_answer(cluster: Cluster) -> None:
     cluster.error = ErrorCode.COORDINATOR_LOADING
     error = refusal(cluster, ApiName.LIST_GROUPS)

@@ -1,6 +1,7 @@
 """A broker's HTTP API: its routes and their description, who may, and answers that come from the broker."""
 
 import asyncio
+import json
 import re
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
@@ -106,6 +107,21 @@ def test_the_connections_are_listed_in_pages(tmp_path: Path) -> None:
 
     with BenchNode(tmp_path / "data") as node:
         node.broker.clients = lambda after, most: [each for each in many if each.number > after][:most]
+        ask(story, node.broker)
+
+
+def test_a_name_that_is_no_text_is_shown_with_signs_in_place_of_its_bytes(tmp_path: Path) -> None:
+    name = b"app-\xff\xc3\xb6".decode("utf-8", "surrogateescape")
+    facts = ClientFacts(ConnectionProtocol.KAFKA, name, "", "", {})
+
+    async def story(client: Any) -> None:
+        async with client.get(f"{PREFIX}/connections") as answer:
+            assert answer.status == HTTPStatus.OK
+            found = json.loads((await answer.read()).decode())
+        assert [each["client_id"] for each in found["connections"]] == ["app-\ufffdö"]
+
+    with BenchNode(tmp_path / "data") as node:
+        node.broker.clients = lambda after, most: [ServedClient(1, "::1", 4711, 5, 1, 1, 0, facts)]
         ask(story, node.broker)
 
 

@@ -6,6 +6,7 @@ from tank_node.coordinators.classic.classic_group import ClassicGroup
 from tank_node.coordinators.consumer.group_machines import GroupMachines
 from tank_node.coordinators.group import Group
 from tank_node.coordinators.group_partition import GroupPartition
+from tank_node.coordinators.machine.consumer_requests import ConsumerHeartbeat
 from tank_node.coordinators.machine.group_error import GroupError
 from tank_node.coordinators.machine.group_requests import ListedGroup, MemberName
 from tank_node.coordinators.machine.group_settings import GroupSettings
@@ -198,6 +199,22 @@ def test_many_groups_are_listed_in_slices(tmp_path: Path) -> None:
         assert (first_error, second_error) == (GroupError.NONE, GroupError.NONE)
         assert {each.group_id for each in first} >= {f"group-{number}" for number in range(MANY)}
         assert len(second) == MANY + 1, "it has what was there when it was asked for"
+
+
+def test_a_list_says_how_many_members_each_group_has(tmp_path: Path) -> None:
+    with coordinating(tmp_path) as at:
+        ready(at)
+        at.commit(7, "simple")
+        at.stable_member("classic")
+        for member_id in ("a", "b"):
+            heartbeat = ConsumerHeartbeat("sharing", member_id, rebalance_ms=1, topics=("orders",), owned={})
+            at.groups.consumer_heartbeat(heartbeat, lambda answer: None)
+            at.settle()
+        found: list[tuple[GroupError, list[ListedGroup]]] = []
+        at.groups.list_all(lambda *listed: found.append(listed))
+        ((error, listed),) = found
+        assert (error, listed) == at.groups.listed()
+        assert {each.group_id: each.members for each in listed} == {"simple": 0, "classic": 1, "sharing": 2}
 
 
 def test_a_broker_that_stops_answers_those_who_wait_for_a_list(tmp_path: Path) -> None:

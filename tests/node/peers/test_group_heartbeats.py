@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tank_protos.error_codes import ErrorCode
+from tank_protos.error_codes import ErrorCode, GroupStateCode
 from tank_protos.feature_levels import GROUPS, NATIVE_GROUPS
 from tank_protos.generated.tank import (
     CommitPositionsRequest,
@@ -14,6 +14,8 @@ from tank_protos.generated.tank import (
     DescribeGroupsResponse,
     GroupHeartbeatRequest,
     GroupHeartbeatResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
     OwnedTopic,
     PositionToCommit,
 )
@@ -188,6 +190,19 @@ def test_a_group_is_described_with_its_members_and_what_they_have(cell: BrokerCe
     assert (shown.member_id, shown.instance_id, shown.host) == ("a", "rack-1", "10.0.0.2")
     assert (shown.client_name, shown.epoch, shown.subscribed) == ("a test", member.epoch, [TOPIC])
     assert [(each.topic, each.partitions) for each in shown.assignment] == [(TOPIC, [0, 1, 2, 3])]
+
+
+def test_every_broker_lists_a_group_with_the_number_of_its_members(cell: BrokerCell) -> None:
+    settle(Member(cell, 1, "a"), Member(cell, 2, "b"))
+    for node in cell.nodes.values():
+        client = node.client()
+        client.send(ListGroupsRequest(1, 1))
+        cell.run(300)
+        ((_, payload),) = client.answers()
+        listed = ListGroupsResponse.decode(payload, 1).listed
+        assert [(each.group, each.state, each.members) for each in listed] == [
+            ("g", GroupStateCode.STABLE, 2)
+        ]
 
 
 def test_below_the_level_members_hear_what_to_wait_for(cell: BrokerCell) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -15,6 +15,7 @@ from tank_node.coordinators.machine.group_requests import (
     MemberName,
     TopicPartition,
 )
+from tank_node.limits import Limits
 from tank_node.peers.group_router import router_of
 from tank_protos.error_codes import ErrorCode, GroupStateCode
 from tank_protos.feature_levels import GROUPS, NATIVE_GROUPS
@@ -56,15 +57,21 @@ PASSING = (ErrorCode.COORDINATOR_LOADING, ErrorCode.TIMED_OUT)
 @pytest.fixture
 def cell(tmp_path: Path) -> Iterator[BrokerCell]:
     """Three brokers; broker 1 coordinates all groups."""
-    cell = BrokerCell(tmp_path, 3)
+    cell = cell_of(tmp_path)
+    yield cell
+    cell.close()
+
+
+def cell_of(folder: Path, limits: Limits | None = None) -> BrokerCell:
+    """Three brokers; broker 1 coordinates all groups, and has read them."""
+    cell = BrokerCell(folder, 3, limits)
     for node in cell.nodes.values():
         node.controller.view.feature_level = NATIVE_GROUPS
     cell.create(TOPIC, 4, flush="replicated")
     cell.create(GROUPS_TOPIC, 1, flush="replicated", log_format="kafka", log_cleanup_policy="cleanup")
     cell.run(300)
     assert fetched(cell, cell.nodes[1].client(), "none").error == ErrorCode.UNKNOWN_GROUP, "it is read"
-    yield cell
-    cell.close()
+    return cell
 
 
 def ask(cell: BrokerCell, client: BenchClient, request: Message, answer: type[M], version: int = 0) -> M:
@@ -429,6 +436,47 @@ def test_features_name_what_the_level_allows(cell: BrokerCell) -> None:
     assert added >= {"describe_groups", "delete_groups", "delete_positions"}
     assert [each["commit_positions"] for each in versions.values()] == [0, 1]
     assert [each["list_groups"] for each in versions.values()] == [0, 1]
+
+
+@pytest.fixture
+def narrow(tmp_path: Path) -> Iterator[BrokerCell]:
+    """As `cell`, but no answer to another broker fits; broker 2 has asked broker 1 for one."""
+    cell = cell_of(tmp_path, Limits(forwarded_answer_bytes=1))
+    told = ask(cell, cell.nodes[2].client(), ListGroupsRequest(1, 4), ListGroupsResponse, 1)
+    assert told.error == ErrorCode.TOO_LARGE
+    yield cell
+    cell.close()
+
+
+@pytest.mark.parametrize(
+    ("request_", "answer"),
+    [
+        (commit_of(5), CommitPositionsResponse),
+        (FetchPositionsRequest(0, 9, "g"), FetchPositionsResponse),
+        (GroupHeartbeatRequest(0, 9, "g", "a", rebalance_timeout_ms=1), GroupHeartbeatResponse),
+        (DeletePositionsRequest(0, 9, "g", [PositionsOfTopic(TOPIC, [0])]), DeletePositionsResponse),
+    ],
+)
+def test_an_answer_that_is_too_large_to_be_passed_on_is_a_refusal_of_its_kind(
+    request_: Message, answer: type[Message], narrow: BrokerCell
+) -> None:
+    before = line(narrow, 2, 1)
+    told: Any = ask(narrow, narrow.nodes[2].client(), request_, answer)
+    assert (told.request_id, told.error) == (9, ErrorCode.TOO_LARGE)
+    assert line(narrow, 2, 1) is before, "the connection goes on"
+
+
+def test_groups_of_an_answer_that_is_too_large_to_be_passed_on_are_refused(narrow: BrokerCell) -> None:
+    client = narrow.nodes[2].client()
+    before = line(narrow, 2, 1)
+    deleted = ask(narrow, client, DeleteGroupsRequest(0, 9, ["a", "b"]), DeleteGroupsResponse).results
+    described = ask(narrow, client, DescribeGroupsRequest(0, 9, ["a", "b"]), DescribeGroupsResponse).groups
+    assert [each.error for each in deleted] == [ErrorCode.TOO_LARGE] * 2
+    assert [(each.error, each.group) for each in described] == [
+        (ErrorCode.TOO_LARGE, "a"),
+        (ErrorCode.TOO_LARGE, "b"),
+    ]
+    assert line(narrow, 2, 1) is before, "the connection goes on"
 
 
 def test_clients_may_not_speak_as_brokers(cell: BrokerCell) -> None:

@@ -93,7 +93,10 @@ class ScriptedGroups(Groups):
         return self.groups.get(group_id, DescribedGroup(self.error, group_id))
 
     def listed(self) -> tuple[GroupError, list[ListedGroup]]:
-        found = [ListedGroup(each.group_id, each.protocol_type, each.state) for each in self.groups.values()]
+        found = [
+            ListedGroup(each.group_id, each.protocol_type, each.state, members=len(each.members))
+            for each in self.groups.values()
+        ]
         return self.error, found
 
     def list_all(self, done: Callable[[GroupError, list[ListedGroup]], None]) -> None:

@@ -152,3 +152,5 @@ class ListedGroup:
     state: GroupState
     is_classic: bool = True
     """Whether its members speak the classic protocol, or else the consumer protocol."""
+    members: int = 0
+    """How many it has; a machine's own line doesn't say it, see `Group.listed`."""
