@@ -26,6 +26,9 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSeri
 THOROUGH = (
     "tests/compiler/",
     "tests/e2e/",
+    "tests/node/kafka/produce/test_request_room.py",
+    "tests/node/kafka/test_request_entries.py",
+    "tests/node/test_native_modules.py",
     "tests/protos/test_generated_codecs.py",
     "tests/protos/test_twins_memory.py",
     "tests/protos/test_kafka_vectors.py",
@@ -33,7 +36,9 @@ THOROUGH = (
     "tests/protos/bundle/test_hostile.py",
     "tests/protos/bundle/test_reference.py",
     "tests/protos/bundle/test_twins.py",
+    "tests/protos/kafka/test_our_clients_batches.py",
     "tests/protos/kafka/test_twins.py",
+    "tests/spark/test_reader_memory.py",
 )
 
 FOR_THE_PLAIN_NODE = "patches or inherits from the node's code; `make test-pure` runs it"
