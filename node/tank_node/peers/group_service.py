@@ -22,7 +22,7 @@ from tank_node.coordinators.machine.group_requests import (
     TopicPartition,
 )
 from tank_node.coordinators.machine.group_requests import ListedGroup as Listed
-from tank_node.coordinators.offsets.commit_order import CommitOrder, Setting
+from tank_node.coordinators.offsets.commit_order import CommitOrder, PendingSetting
 from tank_node.coordinators.positions_move import LASTS_MS, PositionsMove
 from tank_node.limits import FETCHED_OFFSETS
 from tank_node.peers.described_groups import described
@@ -259,7 +259,7 @@ class GroupService:
         places: Iterable[TopicPartition],
         asker: Asker,
         reason: str = "late_position",
-    ) -> Setting | None:
+    ) -> PendingSetting | None:
         """Takes a request that sets these places of an order; the caller says `ended` to the order with its
         result. None: another connection may have set one of them since the client asked. reason: of the
         refusal, for the metrics."""

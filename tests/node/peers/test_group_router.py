@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
@@ -37,7 +37,6 @@ from tank_protos.generated.tank import (
     GroupRequest,
     ListGroupsRequest,
     ListGroupsResponse,
-    OwnedTopic,
     PositionsOfTopic,
     PositionToCommit,
 )
@@ -45,13 +44,18 @@ from tank_protos.topic_settings import from_pairs
 from tank_protos.wire.errors import WireError
 from tank_protos.wire.message import Message
 from tank_protos.wire.names import GROUPS_TOPIC
-from tests.support.nodes.bench_node import BenchClient
-from tests.support.nodes.broker_cell import BrokerCell, PipeEnd
-
-M = TypeVar("M", bound=Message)
-TOPIC = "orders"
-MEMBER_ID = "A" * 22
-PASSING = (ErrorCode.COORDINATOR_LOADING, ErrorCode.TIMED_OUT)
+from tests.node.peers.group_cell import (
+    TOPIC,
+    answered,
+    ask,
+    cell_of,
+    commit,
+    commit_of,
+    fetched,
+    line,
+    numbers,
+)
+from tests.support.nodes.broker_cell import BrokerCell
 
 
 @pytest.fixture
@@ -60,53 +64,6 @@ def cell(tmp_path: Path) -> Iterator[BrokerCell]:
     cell = cell_of(tmp_path)
     yield cell
     cell.close()
-
-
-def cell_of(folder: Path, limits: Limits | None = None) -> BrokerCell:
-    """Three brokers; broker 1 coordinates all groups, and has read them."""
-    cell = BrokerCell(folder, 3, limits)
-    for node in cell.nodes.values():
-        node.controller.view.feature_level = NATIVE_GROUPS
-    cell.create(TOPIC, 4, flush="replicated")
-    cell.create(GROUPS_TOPIC, 1, flush="replicated", log_format="kafka", log_cleanup_policy="cleanup")
-    cell.run(300)
-    assert fetched(cell, cell.nodes[1].client(), "none").error == ErrorCode.UNKNOWN_GROUP, "it is read"
-    return cell
-
-
-def ask(cell: BrokerCell, client: BenchClient, request: Message, answer: type[M], version: int = 0) -> M:
-    """Asks until the answer is no passing refusal."""
-    for _ in range(20):
-        client.send(request)
-        told = answered(cell, client, answer, version)
-        if getattr(told, "error", 0) not in PASSING:
-            return told
-    raise AssertionError("it is refused for ever")
-
-
-def answered(cell: BrokerCell, client: BenchClient, answer: type[M], version: int = 0) -> M:
-    cell.run(300)
-    ((message_id, payload),) = client.answers()
-    assert message_id == answer.ID
-    return answer.decode(payload, version)
-
-
-def commit_of(number: int, group: str = "g", partition: int = 0, version: int = 1) -> CommitPositionsRequest:
-    position = PositionToCommit(TOPIC, partition, number, "a note")
-    return CommitPositionsRequest(version, 9, group, positions=[position])
-
-
-def commit(cell: BrokerCell, client: BenchClient, number: int, group: str = "g") -> None:
-    told = ask(cell, client, commit_of(number, group), CommitPositionsResponse)
-    assert (told.request_id, told.error, [each.error for each in told.results]) == (9, 0, [0])
-
-
-def fetched(cell: BrokerCell, client: BenchClient, group: str = "g") -> FetchPositionsResponse:
-    return ask(cell, client, FetchPositionsRequest(0, 3, group), FetchPositionsResponse)
-
-
-def numbers(told: FetchPositionsResponse) -> dict[tuple[str, int], int]:
-    return {(each.topic, each.partition): each.sequence_number for each in told.positions}
 
 
 def test_every_broker_takes_commits_and_shows_them(cell: BrokerCell) -> None:
@@ -188,134 +145,6 @@ def test_positions_are_deleted_by_any_broker(cell: BrokerCell) -> None:
     assert (told.error, codes) == (0, [0, 0, ErrorCode.UNKNOWN_PARTITION])
     assert fetched(cell, client).error == ErrorCode.UNKNOWN_GROUP
     assert ask(cell, client, request, DeletePositionsResponse).error == ErrorCode.UNKNOWN_GROUP
-
-
-def line(cell: BrokerCell, own: int, other: int) -> PipeEnd:
-    """The far end of the connection on which a broker forwards requests to another one."""
-    (far,) = [
-        far
-        for one, two, _, far in cell.pipes
-        if (one, two) == (own, other) and far.session.is_forwarder and not far.closed
-    ]
-    return far
-
-
-def test_a_commit_that_comes_after_its_group_went_on_is_refused(cell: BrokerCell) -> None:
-    slow, quick = cell.nodes[2].client(), cell.nodes[3].client()
-    commit(cell, slow, 5)
-    commit(cell, quick, 6)
-    commit(cell, slow, 7)  # its broker has heard of the other one's
-    slow.send(commit_of(8))
-    far = line(cell, 2, 1)
-    assert far.other is not None
-    far.other.send()
-    held = bytes(far.received)
-    assert held
-    far.received.clear()
-    commit(cell, quick, 9)
-    far.received += held
-    told = answered(cell, slow, CommitPositionsResponse)
-    assert told.error == ErrorCode.TIMED_OUT
-    assert numbers(fetched(cell, quick)) == {(TOPIC, 0): 9}
-    assert cell.nodes[1].metrics.refused["late_position"] == 1
-    commit(cell, slow, 10)
-    assert numbers(fetched(cell, quick)) == {(TOPIC, 0): 10}
-
-
-def joins() -> GroupHeartbeatRequest:
-    return beat(0, [])
-
-
-def beat(epoch: int, owned: list[int]) -> GroupHeartbeatRequest:
-    """A heartbeat of one member that reads the topic."""
-    return GroupHeartbeatRequest(
-        0,
-        7,
-        "g",
-        MEMBER_ID,
-        "",
-        epoch,
-        60_000,
-        1,
-        [TOPIC],
-        "",
-        1,
-        [OwnedTopic(TOPIC, owned)] if owned else [],
-    )
-
-
-@pytest.mark.parametrize("epoch", [0, 1, -1], ids=["it joins", "it has nothing yet", "it leaves"])
-def test_a_heartbeat_that_comes_after_its_member_went_on_is_refused(cell: BrokerCell, epoch: int) -> None:
-    """Else the member would have given up, without a word to it, what it reads."""
-    slow, quick = cell.nodes[2].client(), cell.nodes[3].client()
-    commit(cell, slow, 5, "another")
-    slow.send(beat(epoch, []))
-    far = line(cell, 2, 1)
-    assert far.other is not None
-    far.other.send()
-    held = bytes(far.received)
-    assert held
-    far.received.clear()
-    told = ask(cell, quick, joins(), GroupHeartbeatResponse)
-    assert (told.member_epoch, [each.partitions for each in told.assignment]) == (1, [[0, 1, 2, 3]])
-    far.received += held
-    assert answered(cell, slow, GroupHeartbeatResponse).error == ErrorCode.TIMED_OUT
-    assert cell.nodes[1].metrics.refused["late_heartbeat"] == 1
-    told = ask(cell, quick, beat(1, [0, 1, 2, 3]), GroupHeartbeatResponse)
-    assert (told.error, told.member_epoch) == (0, 1)
-    told = ask(cell, slow, beat(1, [0, 1, 2, 3]), GroupHeartbeatResponse)
-    assert (told.error, told.member_epoch) == (0, 1), "its broker has heard of it now"
-
-
-@pytest.mark.parametrize("what", ["a commit", "a deletion of the group", "a deletion of positions"])
-def test_a_refused_request_keeps_no_other_broker_from_committing(cell: BrokerCell, what: str) -> None:
-    member, other = cell.nodes[2].client(), cell.nodes[3].client()
-    joined = ask(cell, member, joins(), GroupHeartbeatResponse)
-    assert joined.member_epoch > 0
-    committing = CommitPositionsRequest(
-        1,
-        9,
-        "g",
-        member_id=MEMBER_ID,
-        member_epoch=joined.member_epoch,
-        positions=[PositionToCommit(TOPIC, 0, 5)],
-    )
-    assert ask(cell, member, committing, CommitPositionsResponse).error == 0
-    if what == "a commit":
-        refused = ask(cell, other, commit_of(9), CommitPositionsResponse).error
-        assert refused == ErrorCode.UNKNOWN_MEMBER
-    elif what == "a deletion of the group":
-        [told] = ask(cell, other, DeleteGroupsRequest(0, 3, ["g"]), DeleteGroupsResponse).results
-        assert told.error == ErrorCode.GROUP_NOT_EMPTY
-    else:
-        topics = [PositionsOfTopic(TOPIC, [0])]
-        asked = DeletePositionsRequest(0, 3, "g", topics)
-        [found] = ask(cell, other, asked, DeletePositionsResponse).results
-        assert found.error == ErrorCode.SUBSCRIBED
-    member.send(committing)
-    assert answered(cell, member, CommitPositionsResponse).error == 0
-
-
-def test_a_commit_from_before_the_coordinator_is_refused(cell: BrokerCell) -> None:
-    """The request was meant for this broker, and lay in the network until others had coordinated."""
-    slow, quick = cell.nodes[2].client(), cell.nodes[3].client()
-    commit(cell, slow, 5)
-    slow.send(commit_of(8))
-    far = line(cell, 2, 1)
-    assert far.other is not None
-    far.other.send()
-    held = bytes(far.received)
-    far.received.clear()
-    cell.change(0, GROUPS_TOPIC, leader=3)
-    cell.run(300)
-    commit(cell, quick, 9)
-    cell.change(0, GROUPS_TOPIC, leader=1)
-    cell.run(300)
-    assert numbers(fetched(cell, quick)) == {(TOPIC, 0): 9}
-    slow.answers()
-    far.received += held
-    cell.run(300)
-    assert numbers(fetched(cell, quick)) == {(TOPIC, 0): 9}
 
 
 def test_without_a_coordinator_the_client_hears_that_it_is_a_matter_of_time(cell: BrokerCell) -> None:

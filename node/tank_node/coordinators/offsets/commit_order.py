@@ -22,7 +22,7 @@ Place = tuple[str, str, int]
 
 
 @dataclass(slots=True, eq=False)
-class Setting:
+class PendingSetting:
     """Positions that a request is about to set."""
 
     connection: int
@@ -48,7 +48,7 @@ class CommitOrder:
         self._last: OrderedDict[Place, tuple[int, int]] = OrderedDict()
         """By position: the connection on which it was set last, and the number of its setting; the oldest
         first."""
-        self._under_way: dict[Place, list[Setting]] = {}
+        self._under_way: dict[Place, list[PendingSetting]] = {}
         """By position: the settings without an outcome, the oldest first."""
 
     def is_late(self, group_id: str, places: Iterable[TopicPartition], connection: int, heard: int) -> bool:
@@ -66,15 +66,17 @@ class CommitOrder:
                 return True
         return False
 
-    def taken(self, group_id: str, places: Iterable[TopicPartition], connection: int, number: int) -> Setting:
+    def taken(
+        self, group_id: str, places: Iterable[TopicPartition], connection: int, number: int
+    ) -> PendingSetting:
         """Notes positions that may be stored now. connection: its serial number, from 1 on. number: the next
         one of the log. The caller says `ended` with the result."""
-        setting = Setting(connection, number, tuple((group_id, *place) for place in places))
+        setting = PendingSetting(connection, number, tuple((group_id, *place) for place in places))
         for place in setting.places:
             self._under_way.setdefault(place, []).append(setting)
         return setting
 
-    def ended(self, setting: Setting, log_end: int) -> None:
+    def ended(self, setting: PendingSetting, log_end: int) -> None:
         """Notes that a request has its answer. log_end: the last number of the log now. If it lies below the
         setting's, nothing was stored, and the positions are as they were. If not, something was, and the mark
         will pass it."""
