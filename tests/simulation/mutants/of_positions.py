@@ -40,10 +40,18 @@ MUTANTS = (
     Mutant(
         "a coordinator takes a commit though the group went on by way of another broker",
         "tank_node.coordinators.offsets.commit_order.CommitOrder.is_late",
-        "            if heard < number and setter is not connection:\n",
+        "            if heard < number and setter != connection:\n",
         "            if False:\n",
         Kind.CLUSTER,
         told="a_commit_in_flight_comes_after_its_group_went_on",
+    ),
+    Mutant(
+        "a coordinator takes a heartbeat though its member went on by way of another broker",
+        "tank_node.peers.group_service.GroupService._heartbeat",
+        'self._taken(led, members, request.group, place, asker, "late_heartbeat")',
+        'self._taken(led, members, request.group, place, replace(asker, heard=None), "late_heartbeat")',
+        Kind.CLUSTER,
+        told="a_heartbeat_in_flight_comes_after_its_member_went_on",
     ),
     Mutant(
         "a broker shows positions without asking whether it still coordinates",

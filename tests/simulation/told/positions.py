@@ -18,6 +18,9 @@ from tank_protos.generated.tank import (
     CommitPositionsResponse,
     FetchPositionsRequest,
     FetchPositionsResponse,
+    GroupHeartbeatRequest,
+    GroupHeartbeatResponse,
+    OwnedTopic,
     PositionToCommit,
 )
 from tank_protos.wire.message import Message
@@ -211,6 +214,32 @@ def a_commit_in_flight_comes_after_its_group_went_on() -> None:
         story.rest()
 
 
+def a_heartbeat_in_flight_comes_after_its_member_went_on() -> None:
+    """M joins by way of A, which is cut off from the coordinator and killed. M joins by way of B and gets the
+    partition; N joins; M wants other topics, and is to give the partition up to N. The network heals, and
+    brings M's first heartbeat, which says that it has nothing: N must wait until M says so itself."""
+    with _telling() as story:
+        _commit(story, story.cast[0], 3)
+        coordinator = _the_coordinator(story)
+        a, b = [each for each in story.brokers.values() if each is not coordinator]
+        _commit(story, a, 4)
+        story.part(a, coordinator.name, one_way=True)
+        _ask(story, a, _beat("m", 0))
+        story.go_on(100 * MS)
+        a.end(False)
+        must(_is_assigned(story, b, _beat("m", 0)), "M has not got the partition")
+        must(not _is_assigned(story, b, _beat("n", 0)), "N has the partition at once")
+        must(_is_assigned(story, b, _beat("m", 1, has_it=True)), "M has lost the partition")
+        must(not _is_assigned(story, b, _beat("m", 2, has_it=True, reads=False)), "M is to keep it")
+        story.rejoin(a, coordinator.name)
+        story.go_on(SECOND)
+        must(not _is_assigned(story, b, _beat("n", 2)), "N has what M still reads")
+        must(not _is_assigned(story, b, _beat("m", 2, reads=False)), "M has it again")
+        must(_is_assigned(story, b, _beat("n", 3)), "N has not got the partition")
+        a.start()
+        story.rest()
+
+
 def a_coordinator_is_asked_that_coordinates_no_more() -> None:
     """It is cut off from all others, and hasn't heard that another one took its place."""
     with _telling() as story:
@@ -253,8 +282,30 @@ def _commit_of(number: int) -> CommitPositionsRequest:
     return CommitPositionsRequest(version=1, group=GROUP, positions=[PositionToCommit("told", 0, number, "")])
 
 
+def _beat(member_id: str, epoch: int, *, has_it: bool = False, reads: bool = True) -> GroupHeartbeatRequest:
+    """A member's heartbeat, which says everything. reads: whether it wants the topic."""
+    return GroupHeartbeatRequest(
+        group=GROUP,
+        member_id=member_id,
+        member_epoch=epoch,
+        rebalance_timeout_ms=600_000,
+        has_topics=1,
+        topics=["told"] if reads else ["another"],
+        has_owned=1,
+        owned=[OwnedTopic("told", [0])] if has_it else [],
+    )
+
+
+def _is_assigned(story: ToldStory, machine: BrokerMachine, beat: GroupHeartbeatRequest) -> bool:
+    """Whether a member may read the partition, as it hears in the answer."""
+    answer = _answer(story, machine, beat)
+    assert isinstance(answer, GroupHeartbeatResponse)
+    must(not answer.error, "%s is refused: %s", beat.member_id, answer.message)
+    return any(topic.partitions for topic in answer.assignment)
+
+
 def _error(answer: Message | GroupError) -> int:
-    if isinstance(answer, CommitPositionsResponse | FetchPositionsResponse):
+    if isinstance(answer, CommitPositionsResponse | FetchPositionsResponse | GroupHeartbeatResponse):
         return answer.error
     return ErrorCode.COORDINATOR_NOT_AVAILABLE
 
@@ -361,5 +412,6 @@ STORIES: tuple[Callable[[], None], ...] = (
     a_coordinator_dies_while_positions_move,
     a_question_of_before_the_move_comes_after_it,
     a_commit_in_flight_comes_after_its_group_went_on,
+    a_heartbeat_in_flight_comes_after_its_member_went_on,
     a_coordinator_is_asked_that_coordinates_no_more,
 )
