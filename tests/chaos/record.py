@@ -96,6 +96,7 @@ class Recorder:
     """Writes one client's lines. A line that was begun is whole: each is one write."""
 
     def __init__(self, path: Path, now: Callable[[], float] = time.time) -> None:
+        self.path = path
         self._file = open(path, "a", buffering=1 << 16)  # noqa: SIM115  closed by close()
         self._now = now
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from tests.chaos.client_thread import ClientThread
+from tests.chaos.librdkafka_log import SETTINGS, log_beside
 from tests.chaos.record import Place, Recorder
 from tests.chaos.values import name_of
 
@@ -116,11 +117,11 @@ class LibrdkafkaMember(GroupMember):
             "heartbeat.interval.ms": HEARTBEAT_MS,
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
-            "log_level": 0,
+            **SETTINGS,
         }
         if self.instance_id is not None:
             settings["group.instance.id"] = self.instance_id
-        consumer = Consumer(settings)
+        consumer = Consumer(settings, logger=log_beside(self.recorder.path))
         consumer.subscribe(group.topics)
         try:
             while not group.done.is_set() and time.monotonic() < until_s:

@@ -6,6 +6,7 @@ import threading
 from typing import Final
 
 from tests.chaos.client_thread import ClientThread
+from tests.chaos.librdkafka_log import SETTINGS, log_beside
 from tests.chaos.record import Place, Recorder
 from tests.chaos.values import name_of
 
@@ -48,8 +49,9 @@ class LibrdkafkaReader(StockReader):
                 "group.id": "unused",
                 "enable.auto.commit": False,
                 "auto.offset.reset": "error",
-                "log_level": 0,
-            }
+                **SETTINGS,
+            },
+            logger=log_beside(self.recorder.path),
         )
         partition = TopicPartition(*self.place, 0)
         consumer.assign([partition])
