@@ -52,6 +52,9 @@ class SharingMember(GroupMember):
         self._names = names
         self._ids: dict[str, bytes] = {}
         """The ids of topics, as the coordinator has told them, by name."""
+        self._says_all = True
+        """Its next heartbeat says everything, as stock clients do when an answer was lost: the coordinator
+        names an assignment once, and then only to those that say everything."""
         self.keeps = False
         """It does not give up what it is asked to."""
 
@@ -86,7 +89,7 @@ class SharingMember(GroupMember):
             rebalance_timeout_ms=traits.rebalance_ms,
         )
         request.topic_partitions = self._owned()
-        if epoch == _JOINS:
+        if epoch == _JOINS or self._says_all:
             request.subscribed_topic_names = sorted({topic for topic, _ in traits.places})
         self._send(step, number, request, _VERSION)
 
@@ -108,8 +111,13 @@ class SharingMember(GroupMember):
         else:
             self._left()
 
+    def _unanswered(self) -> None:
+        super()._unanswered()
+        self._says_all = True
+
     def _take_heartbeat(self, payload: memoryview, epoch: int) -> None:
         place = self.place
+        self._says_all = True
         answer = self._answer(payload)
         if answer.error_code:
             self._refused(answer.error_code)
@@ -121,6 +129,7 @@ class SharingMember(GroupMember):
                 return  # as if the answer were lost: the topic is so new that its creator has not heard of it
         self.book.shared(self._before, epoch, place.member_id, answer.member_epoch, given)
         self._served()
+        self._says_all = False
         place.generation, place.wants_join = answer.member_epoch, False
         if given is not None:
             self._take_partitions(given)

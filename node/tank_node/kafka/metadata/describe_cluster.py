@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Final
 
 from tank_node.kafka import authorized_operations
 from tank_node.kafka.errors import KafkaError, outcome_of
-from tank_node.kafka.metadata.listed_brokers import controller_of, listed_brokers
+from tank_node.kafka.metadata.listed_brokers import controller_of, listed_brokers, named_brokers
 from tank_protos.generated.kafka import (
     DescribeClusterBroker,
     DescribeClusterBrokerCollection,
@@ -34,12 +34,13 @@ def describe_cluster(call: "KafkaCall", body: memoryview) -> None:
         )
         return
     listed = listed_brokers(session, with_fenced=request.include_fenced_brokers)
+    named = listed.values() if request.include_fenced_brokers else named_brokers(session)
     response = DescribeClusterResponse(
         cluster_id=session.broker.link.view.cluster_id,
         controller_id=controller_of(session, listed),
         brokers=DescribeClusterBrokerCollection(
             DescribeClusterBroker(each.broker_id, each.host, each.port, each.rack, each.is_fenced)
-            for each in listed.values()
+            for each in named
         ),
     )
     if request.include_cluster_authorized_operations:

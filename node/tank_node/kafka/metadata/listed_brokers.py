@@ -1,6 +1,6 @@
 """The brokers of the cluster, as one client gets them."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,17 @@ def listed_brokers(session: "KafkaSession", *, with_fenced: bool = False) -> dic
         if address is not None and (with_fenced or not broker.fenced):
             listed[broker_id] = ListedBroker(broker_id, *address, broker.rack or None, broker.fenced)
     return listed
+
+
+def named_brokers(session: "KafkaSession", lost: Collection[int] = ()) -> list[ListedBroker]:
+    """The brokers that an answer to a client names: those that serve, and those in `lost`, fenced or not.
+
+    While all are fenced, as just after a whole cluster was started, all are named: a client that is told of
+    no broker has none left that it could ask again. librdkafka 2.16 closes its connections, and waits for
+    ever.
+    """
+    known = listed_brokers(session, with_fenced=True).values()
+    return [each for each in known if not each.is_fenced or each.broker_id in lost] or list(known)
 
 
 def controller_of(session: "KafkaSession", listed: Mapping[int, ListedBroker]) -> int:

@@ -13,7 +13,7 @@ from tank_node.kafka import authorized_operations, topic_names
 from tank_node.kafka.errors import KafkaError
 from tank_node.kafka.leaders import NO_BROKER
 from tank_node.kafka.metadata import auto_creation, lost_leaders
-from tank_node.kafka.metadata.listed_brokers import ListedBroker, controller_of, listed_brokers
+from tank_node.kafka.metadata.listed_brokers import ListedBroker, controller_of, listed_brokers, named_brokers
 from tank_node.kafka.metadata.metadata_answers import MetadataAsked, answers_of
 from tank_node.kafka.metadata.topic_slices import TopicSlices
 from tank_node.kafka.settling import KafkaPause
@@ -148,11 +148,9 @@ class MetadataAnswer:
         self._index = view.index
         response = self._response
         self._asked = self._asked._replace(lost=session.broker.lost_brokers.still_listed())
-        all_brokers = listed_brokers(session, with_fenced=True) if self._asked.lost else listed
         response.brokers = MetadataResponseBrokerCollection(
             MetadataResponseBroker(each.broker_id, each.host, each.port, each.rack)
-            for each in all_brokers.values()
-            if not each.is_fenced or each.broker_id in self._asked.lost
+            for each in named_brokers(session, self._asked.lost)
         )
         response.cluster_id = view.cluster_id
         response.controller_id = controller_of(session, listed)

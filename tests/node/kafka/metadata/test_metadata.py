@@ -96,6 +96,17 @@ def test_fenced_brokers_and_those_without_the_port_are_not_listed(node: BenchNod
     assert [each.node_id for each in answer(node, known(9), 9).brokers] == [1]
 
 
+def test_while_all_brokers_are_fenced_all_are_listed_and_lead_nothing(node: BenchNode) -> None:
+    """Else a client would have no broker to ask again: librdkafka gives up all that aren't in the list."""
+    topic = node.controller.add("a", 1)
+    brokers = node.controller.view.brokers
+    brokers[1], brokers[2] = kafka_broker(1, fenced=True), kafka_broker(2, fenced=True)
+    brokers[3] = BrokerView(3, 1, "h", 11011, "")
+    told = answer(node, known(9, topic.name), 9)
+    assert [each.node_id for each in told.brokers] == [1, 2]
+    assert [each.leader_id for found in told.topics for each in found.partitions] == [-1]
+
+
 @pytest.mark.parametrize("version", range(1, 14))
 def test_the_controller_is_the_broker_that_was_asked(node: BenchNode, version: int) -> None:
     node.controller.view.brokers[0] = kafka_broker(0)
