@@ -12,7 +12,7 @@ FROZEN_S = 13.0
 our client waits for an answer (10 s), and than a client of the wire does (12 s)."""
 CUT_S = 13.0
 FULL_S = 5.0
-MET_S = 30.0
+MET_S = 90.0
 """Within so long a full disk must be met: small segments grow a page each second or two."""
 FLAPS = 5
 DOWN_S = 2.0
