@@ -19,8 +19,6 @@ _ATTEMPTS_MS: Final = 5_000
 """How long one heartbeat is tried, at any broker, before the membership decides anew."""
 _FAREWELL_MS: Final = 2_000
 """How long a member tries to tell its group that it leaves: without that, its session ends it."""
-_STALE_COMMITS: Final = 5
-"""How often a commit is repeated because a heartbeat has brought a new epoch meanwhile."""
 
 
 class MemberLoop:
@@ -90,23 +88,23 @@ class MemberLoop:
     async def commit(self, positions: Mapping[Route, int]) -> None:
         """Commits as this member. Raises PartitionsLost, and commits nothing, when the group doesn't count it
         any more, or counts it again and the program has not heard that it lost some of these partitions.
+        Raises StaleMember when no heartbeat has brought the member's epoch for `request_timeout_ms`.
         """
         kept = {route: CommittedPosition(number) for route, number in positions.items()}
         if not kept:
             return
-        stale: errors.TankError | None = None
-        for _ in range(_STALE_COMMITS):
-            stale = None
+        end_ms = self.now_ms() + self._calls.settings.request_timeout_ms
+        while self.membership.partitions.begun.issuperset(kept):
             epoch = self.membership.epoch
-            if not self.membership.partitions.begun.issuperset(kept):
-                break
             try:
                 await self._calls.call(
                     commit_positions(self._plan.group, kept, (self._plan.member_id, epoch))
                 )
-            except errors.StaleMember as error:
-                stale = error
-                # An answer to a heartbeat is about to bring the new epoch, or its refusal.
+            except errors.StaleMember:
+                if self.now_ms() >= end_ms:
+                    raise
+                # An answer to a heartbeat is about to bring the new epoch, or its refusal. While coordinators
+                # move, a heartbeat may fail several times before.
                 self.membership.hurry(self.now_ms())
                 self.wake()
                 await self.heard()
@@ -118,8 +116,6 @@ class MemberLoop:
                 break
             else:
                 return
-        if stale is not None:
-            raise stale
         partitions = self.membership.partitions
         lost = partitions.lost.union(kept.keys() - partitions.begun)
         raise errors.PartitionsLost(self._plan.group, tuple(sorted(lost)))

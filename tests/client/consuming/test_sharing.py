@@ -288,6 +288,20 @@ def test_a_commit_with_an_old_epoch_is_repeated_with_the_new_one() -> None:
     run(scenario())
 
 
+def test_a_commit_outlives_many_changes_of_epochs() -> None:
+    async def scenario() -> None:
+        async with served(1) as (broker, sharing, client):
+            put(broker, 0, b"x")
+            async with client.consumer("t", group="g", settings=READING) as consumer:
+                await consumer.__anext__()
+                group = sharing.group("g")
+                group.stale_commits = 20  # each time the member has heard of an epoch, there is another
+                await consumer.commit()
+                assert group.positions == {("t", 0): 2}
+
+    run(scenario())
+
+
 def test_a_program_that_does_not_read_leaves_the_group() -> None:
     async def scenario() -> None:
         async with served(1) as (broker, sharing, client):

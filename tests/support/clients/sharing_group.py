@@ -38,6 +38,8 @@ class SharingGroup:
     positions: dict[Route, int] = field(default_factory=dict)
     refusal: int = 0
     """The error for every heartbeat; 0: none."""
+    stale_commits: int = 0
+    """How many commits are refused as if their members had other epochs by then."""
 
     def heartbeat(
         self,
@@ -78,7 +80,8 @@ class SharingGroup:
             return 0
         if member is None:
             return ErrorCode.UNKNOWN_MEMBER
-        if epoch != member.epoch:
+        if epoch != member.epoch or self.stale_commits:
+            self.stale_commits = max(self.stale_commits - 1, 0)
             return ErrorCode.STALE_MEMBER_EPOCH
         self.positions |= positions
         return 0
