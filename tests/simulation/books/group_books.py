@@ -189,8 +189,10 @@ class GroupBook:
     def store_share(self, record: ConsumerRecord) -> None:
         """The mark has passed a record of a group whose coordinator shares the partitions out."""
         self._follow()
+        was_gone = self.sharing.image.is_gone
         self.sharing.store(record, is_judged=not self._partition.changed)
-        if self.sharing.image.is_gone:
+        # A log that is read anew may begin with records of members: that of the group, behind them, is newer.
+        if self.sharing.image.is_gone and not was_gone:
             self._deletions += 1
             self._begin_again()
 
