@@ -93,7 +93,7 @@ thorough: $(VENV)/.ready-dev ## properties on all their examples, and what looks
 test: unit slow ## everything: units, real processes, kill -9, Spark, in their short form (TANK_TEST_PATIENCE=4 where the machine is busy)
 
 slow: $(VENV)/.ready-dev ## what runs real processes: integration, kills, Spark
-	@pytest -q -n 4 --dist loadgroup -m '(integration or spark or crash) and not long'
+	@pytest -q -n 3 --dist loadgroup -m '(integration or spark or crash) and not long'
 
 test-busy: $(VENV)/.ready-dev ## make test beside four processes that take all the processor that they get
 	@$(BIN)/python -m tests.busy
