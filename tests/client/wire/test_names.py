@@ -12,7 +12,7 @@ from tests.support.clients.scripted_broker import ScriptedBroker
 from tests.support.clients.scripted_pair import QUICK, ROUTE, fetched, two_brokers
 from tests.support.waiting import run
 
-_SHORT = replace(QUICK, request_timeout_ms=300)
+_SHORT = replace(QUICK, request_timeout_ms=1_000)
 
 
 def _pair() -> AbstractAsyncContextManager[list[ScriptedBroker]]:
