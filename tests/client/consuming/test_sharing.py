@@ -2,60 +2,25 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from tank_client import Client, ClientSettings, Consumer, ConsumerSettings, errors
-from tank_protos.bundle import as_batch, encode
+from tank_client import Client, ConsumerSettings, errors
 from tank_protos.error_codes import ErrorCode
-from tank_protos.generated.tank import AwaitEndsRequest
+from tests.client.consuming.sharing_scene import (
+    LATE_MS,
+    PARTITIONS,
+    QUICK,
+    READING,
+    of_t,
+    put,
+    read_until,
+    served,
+)
 from tests.support.clients.scripted_broker import Kind, ScriptedBroker
 from tests.support.clients.scripted_sharing import ScriptedSharing
 from tests.support.waiting import comes, run
-
-QUICK = ClientSettings(backoff_min_ms=1, backoff_max_ms=5)
-LATE_MS = 1_000
-"""After so long without a read a member leaves: longer than a join takes on a busy machine."""
-READING = ConsumerSettings(max_wait_ms=20)
-PARTITIONS = 4
-
-
-@asynccontextmanager
-async def served(
-    partitions: int = PARTITIONS,
-) -> AsyncIterator[tuple[ScriptedBroker, ScriptedSharing, Client]]:
-    """A broker with the topic t, its groups, and a client."""
-    async with ScriptedBroker(topics={"t": partitions}) as broker:
-        broker.sharing = ScriptedSharing({"t": partitions})
-        async with Client(broker.address, QUICK, random=lambda: 0.5) as client:
-            yield broker, broker.sharing, client
-
-
-def put(broker: ScriptedBroker, partition: int, *values: bytes) -> None:
-    broker.append("t", partition, as_batch(encode(list(values), timestamps=7)))
-
-
-async def read_until(consumer: Consumer, true: Any) -> list[bytes | None]:
-    """Reads until `true()`; returns the values."""
-    found: list[bytes | None] = []
-    while not true():
-        batch = await consumer.poll(20)
-        if batch is not None:
-            found += batch.values
-    return found
-
-
-def of_t(*numbers: int) -> list[tuple[str, int]]:
-    return [("t", number) for number in numbers]
-
-
-async def names(sharing: ScriptedSharing, member: str, *numbers: int) -> None:
-    """Waits for a heartbeat of the member, from now on, that names these partitions."""
-    begin = len(sharing.events)
-    await comes(lambda: ("owns", member, of_t(*numbers)) in sharing.events[begin:])
 
 
 def test_a_lone_member_reads_all_partitions_from_the_groups_positions() -> None:
@@ -209,68 +174,6 @@ def test_a_client_that_is_closed_leaves_without_a_commit() -> None:
     run(scenario())
 
 
-def test_a_fenced_member_learns_what_it_lost_and_joins_again() -> None:
-    async def scenario() -> None:
-        async with served(1) as (broker, sharing, client):
-            put(broker, 0, b"x")
-            lost: list[Any] = []
-            async with client.consumer("t", group="g", settings=READING, on_lost=lost.append) as consumer:
-                await consumer.__anext__()
-                [name] = sharing.group("g").members
-                sharing.group("g").expire(name)
-                with pytest.raises(errors.PartitionsLost, match="t/0") as raised:
-                    await consumer.commit()
-                assert raised.value.partitions == (("t", 0),)
-                assert (await consumer.__anext__()).values == [b"x"], "nothing was committed: it comes again"
-                assert lost == [of_t(0)]
-                await consumer.commit()
-                assert sharing.group("g").positions == {("t", 0): 2}
-
-    run(scenario())
-
-
-def test_a_member_that_was_let_in_again_commits_nothing_of_what_it_had_before() -> None:
-    async def scenario() -> None:
-        async with served(1) as (broker, sharing, client):
-            put(broker, 0, *(b"%d" % number for number in range(1, 11)))
-            group = sharing.group("g")
-            lost: list[Any] = []
-            async with client.consumer("t", group="g", settings=READING, on_lost=lost.append) as consumer:
-                messages = consumer.messages()
-                for _ in range(4):
-                    await anext(messages)
-                [name] = group.members
-                group.expire(name)
-                group.positions["t", 0] = 8  # another member had the partition, and is gone again
-                await names(sharing, name)
-                await names(sharing, name, 0)
-                for _ in range(2):
-                    with pytest.raises(errors.PartitionsLost, match="t/0") as raised:
-                        await consumer.commit()
-                    assert raised.value.partitions == (("t", 0),)
-                assert group.positions == {("t", 0): 8}, "it doesn't go back"
-                assert (await anext(messages)).sequence_number == 8, "it begins anew"
-                assert lost == [of_t(0)]
-                await consumer.commit()
-                assert group.positions == {("t", 0): 9}
-
-    run(scenario())
-
-
-def test_without_on_lost_on_revoked_hears_of_losses() -> None:
-    async def scenario() -> None:
-        async with served(1) as (_broker, sharing, client):
-            gone: list[Any] = []
-            async with client.consumer("t", group="g", settings=READING, on_revoked=gone.append) as consumer:
-                await consumer.poll(50)
-                sharing.group("g").expire(next(iter(sharing.group("g").members)))
-                await comes(lambda: not consumer.assignment)
-                await consumer.poll(0)
-                assert gone == [of_t(0)]
-
-    run(scenario())
-
-
 def test_a_commit_with_an_old_epoch_is_repeated_with_the_new_one() -> None:
     async def scenario() -> None:
         async with served(2) as (broker, sharing, client):
@@ -347,29 +250,6 @@ def test_stop_at_end_ends_when_all_that_the_member_got_is_read() -> None:
                 assert consumer.at_end
             async with client.consumer("t", group="g", stop_at_end=True, settings=READING) as consumer:
                 assert [batch async for batch in consumer] == [], "the group has read everything"
-
-    run(scenario())
-
-
-def test_a_partition_that_goes_and_comes_back_before_it_is_begun_begins_where_the_others_left_it() -> None:
-    async def scenario() -> None:
-        async with served(1) as (broker, sharing, client):
-            put(broker, 0, *(b"%d" % number for number in range(1, 11)))
-            group = sharing.group("g")
-            group.positions["t", 0] = 2
-            broker.redirects["t", 0] = 0  # the question for its end finds no leader, and is asked again
-            async with client.consumer("t", group="g", stop_at_end=True, settings=READING) as consumer:
-                reading = asyncio.ensure_future(consumer.__anext__())
-                await comes(lambda: any(isinstance(each, AwaitEndsRequest) for each in broker.requests))
-                [name] = group.members
-                await names(sharing, name, 0)
-                sharing.topics["t"] = 0
-                await names(sharing, name)
-                group.positions["t", 0] = 8  # another member reads on, and gives it up
-                sharing.topics["t"] = 1
-                await names(sharing, name, 0)
-                del broker.redirects["t", 0]
-                assert (await reading).first == 8
 
     run(scenario())
 
