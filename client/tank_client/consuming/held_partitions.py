@@ -6,9 +6,9 @@ member holds
 * what was assigned last, from the moment of the answer on, also before the program has heard of it;
 * what the program has and the group took back, until the program was told and the positions are committed.
 
-What was taken back stays taken back until then, even if the group gives it again meanwhile. What was lost and
-is given again is held, but the program has it only once it was told of the loss: until then it knows the
-position from before, which other members may have passed.
+What was taken back stays taken back until then, even if the group gives it again meanwhile. A partition
+that was lost and is given again is held, but the program gets it only after it was told of the loss: it still
+knows its position from before, and other members may have passed that.
 """
 
 from collections.abc import Collection

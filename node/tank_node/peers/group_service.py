@@ -22,7 +22,7 @@ from tank_node.coordinators.machine.group_requests import (
     TopicPartition,
 )
 from tank_node.coordinators.machine.group_requests import ListedGroup as Listed
-from tank_node.coordinators.offsets.commit_order import CommitOrder, PendingSetting
+from tank_node.coordinators.offsets.commit_order import CommitOrder
 from tank_node.coordinators.positions_move import LASTS_MS, PositionsMove
 from tank_node.limits import FETCHED_OFFSETS
 from tank_node.peers.described_groups import described
@@ -161,13 +161,13 @@ class GroupService:
             return
         members = self._orders_of(led).members
         place = [(request.member_id, _WHOLE_MEMBER)]
-        setting = self._taken(led, members, request.group, place, asker, "late_heartbeat")
-        if setting is None:
+        ended = self._taken(led, members, request.group, place, asker, "late_heartbeat")
+        if ended is None:
             done(GroupHeartbeatResponse(0, ErrorCode.TIMED_OUT, _LATE_BEAT))
             return
 
         def answered(answer: GroupHeartbeatResponse) -> None:
-            members.ended(setting, led.partition.log.tail.last)
+            ended()
             done(answer)
 
         heartbeat(self.groups.consumer_heartbeat, request, asker.host, answered)
@@ -197,9 +197,8 @@ class GroupService:
             done(CommitPositionsResponse(0, error_code(led), telling(led)))
             return
         places = [(each.topic, each.partition) for each in request.positions]
-        order = self._orders_of(led).positions
-        setting = self._taken(led, order, request.group, places, asker)
-        if setting is None:
+        ended = self._taken(led, self._orders_of(led).positions, request.group, places, asker)
+        if ended is None:
             done(CommitPositionsResponse(0, ErrorCode.TIMED_OUT, _LATE))
             return
         now_ms = self._broker.tick.now_ms
@@ -213,7 +212,7 @@ class GroupService:
         }
 
         def stored(results: Mapping[TopicPartition, GroupError]) -> None:
-            order.ended(setting, led.partition.log.tail.last)
+            ended()
             done(self._committed(request, results))
 
         commit = CommitRequest(
@@ -259,15 +258,17 @@ class GroupService:
         places: Iterable[TopicPartition],
         asker: Asker,
         reason: str = "late_position",
-    ) -> PendingSetting | None:
-        """Takes a request that sets these places of an order; the caller says `ended` to the order with its
-        result. None: another connection may have set one of them since the client asked. reason: of the
-        refusal, for the metrics."""
+    ) -> Callable[[], None] | None:
+        """Takes a request that sets these places of an order. Returns what is to be called when the request
+        has its result; None: another connection may have set one of the places since the client asked.
+        reason: of the refusal, for the metrics."""
         places = list(places)
         if asker.heard is not None and order.is_late(group_id, places, asker.connection, asker.heard):
             self._broker.metrics.refused[reason] += 1
             return None
-        return order.taken(group_id, places, asker.connection, led.partition.log.tail.last + 1)
+        tail = led.partition.log.tail
+        setting = order.taken(group_id, places, asker.connection, tail.last + 1)
+        return lambda: order.ended(setting, tail.last)
 
     def _fetch(self, request: FetchPositionsRequest, done: Answered) -> None:
         """Answers when the controllers have said that no other broker coordinates the group by now: else a
@@ -361,22 +362,22 @@ class GroupService:
 
     def _delete_groups(self, request: DeleteGroupsRequest, asker: Asker, done: Answered) -> None:
         refused: dict[str, DeletedGroup] = {}
-        wanted: dict[str, tuple[GroupPartition, Callable[[int], None]]] = {}
+        wanted: dict[str, Callable[[], None]] = {}
         for name in dict.fromkeys(request.groups):
             led = self._coordination(name)
             if isinstance(led, GroupError):
                 refused[name] = _deleted(led)
                 continue
-            order = self._orders_of(led).positions
-            setting = self._taken(led, order, name, led.committed(name, None), asker)
-            if setting is None:
+            places = led.committed(name, None)
+            ended = self._taken(led, self._orders_of(led).positions, name, places, asker)
+            if ended is None:
                 refused[name] = DeletedGroup(ErrorCode.TIMED_OUT, _LATE)
             else:
-                wanted[name] = led, partial(order.ended, setting)
+                wanted[name] = ended
 
         def deleted(results: Mapping[str, GroupError]) -> None:
-            for led, ended in wanted.values():
-                ended(led.partition.log.tail.last)
+            for ended in wanted.values():
+                ended()
             told = {**refused, **{name: _deleted(error) for name, error in results.items()}}
             done(DeleteGroupsResponse(0, [told[name] for name in request.groups]))
 
@@ -388,14 +389,13 @@ class GroupService:
             done(DeletePositionsResponse(0, error_code(led), telling(led)))
             return
         places = [(topic.topic, number) for topic in request.topics for number in topic.partitions]
-        order = self._orders_of(led).positions
-        setting = self._taken(led, order, request.group, places, asker)
-        if setting is None:
+        ended = self._taken(led, self._orders_of(led).positions, request.group, places, asker)
+        if ended is None:
             done(DeletePositionsResponse(0, ErrorCode.TIMED_OUT, _LATE))
             return
 
         def deleted(error: GroupError, results: Mapping[TopicPartition, GroupError]) -> None:
-            order.ended(setting, led.partition.log.tail.last)
+            ended()
             if error:
                 done(DeletePositionsResponse(0, error_code(error), telling(error)))
                 return

@@ -82,13 +82,14 @@ class MessageBooks:
         if books.waits:
             return
         end = books.end
-        found = [(each, self.replica(each, key)) for each in self._members.get(key, ())]
-        # While brokers have different defaults, the leader's says what a member must have.
-        by_disk = all(replica is None or replica.flush_disk for _, replica in found)
-        for broker_id, replica in found:
+        found = {each: self.replica(each, key) for each in self._members.get(key, ())}
+        # While brokers have different defaults, a leader whose own is not to sync lets in who has not synced.
+        by_disk = all(r is None or r.role is not Role.LEADER or r.flush_disk for r in found.values())
+        for broker_id, replica in found.items():
             if replica is not None and not replica.log.is_impaired:
                 log = replica.log
-                has = log.synced if by_disk and end > books.unsynced_through else log.written
+                synced = by_disk and replica.flush_disk and end > books.unsynced_through
+                has = log.synced if synced else log.written
                 must(has >= end, "%s is in sync in %s with %s, committed is %s", broker_id, key, has, end)
 
     def _check_member(self, broker_id: int, key: Key, replica: Partition) -> None:

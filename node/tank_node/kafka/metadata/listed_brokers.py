@@ -36,9 +36,8 @@ def listed_brokers(session: "KafkaSession", *, with_fenced: bool = False) -> dic
 def named_brokers(session: "KafkaSession", lost: Collection[int] = ()) -> list[ListedBroker]:
     """The brokers that an answer to a client names: those that serve, and those in `lost`, fenced or not.
 
-    While all are fenced, as just after a whole cluster was started, all are named: a client that is told of
-    no broker has none left that it could ask again. librdkafka 2.16 closes its connections, and waits for
-    ever.
+    While all are fenced, as just after a whole cluster was started, all are named. An answer without brokers
+    leaves a client none to ask again: librdkafka 2.16 then closes its connections, and waits for ever.
     """
     known = listed_brokers(session, with_fenced=True).values()
     return [each for each in known if not each.is_fenced or each.broker_id in lost] or list(known)
