@@ -379,8 +379,7 @@ class Broker:
                 self._drop(topic)
         else:
             self._take_in(change.topic, change.partitions)
-            if self.replica_removal.waiting:
-                self.replica_removal.ask()
+            self.replica_removal.ask()
         self.topic_waits.changed(change.topic.name)
 
     def _take_in(self, view: TopicView, changed: tuple[int, ...] = ()) -> None:

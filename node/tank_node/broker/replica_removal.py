@@ -27,7 +27,7 @@ class ReplicaRemoval:
         """delete: deletes a replica (topic id, partition) with its data."""
         self._link = link
         self._delete = delete
-        self.waiting: dict[Key, None] = {}
+        self._waiting: dict[Key, None] = {}
         """The replicas to be deleted for which no current view was asked yet."""
         self._asked: dict[Key, None] = {}
         """The replicas for which a call of `await_view` is under way."""
@@ -37,32 +37,32 @@ class ReplicaRemoval:
         """Marks a replica that the view no longer assigns to this node; its data stays until `ask` has an
         answer."""
         if (topic_id, number) not in self._asked:
-            self.waiting[topic_id, number] = None
+            self._waiting[topic_id, number] = None
 
     def keep(self, topic_id: int, number: int) -> None:
         """Keeps the data of a replica that a later view assigns to this node again."""
-        self.waiting.pop((topic_id, number), None)
+        self._waiting.pop((topic_id, number), None)
         self._asked.pop((topic_id, number), None)
 
     def ask(self) -> None:
         """Asks for a current view, after which the waiting replicas are deleted. Call it after `add` and at
         intervals: an attempt may fail."""
-        if self._asking or not self.waiting:
+        if self._asking or not self._waiting:
             return
         self._asking = True
-        self._asked, self.waiting = self.waiting, {}
+        self._asked, self._waiting = self._waiting, {}
         self._link.requests.await_view(self._answered)
 
     def _answered(self, current: bool) -> None:
         self._asking = False
         asked, self._asked = self._asked, {}
         if not current:
-            self.waiting.update(asked)
+            self._waiting.update(asked)
             return
         for at, key in enumerate(asked):
             if at < MOST_AT_ONCE:
                 self._delete(*key)
             else:
-                self.waiting[key] = None
+                self._waiting[key] = None
         if len(asked) < MOST_AT_ONCE:
             self.ask()
