@@ -16,13 +16,69 @@ from tank_node.coordinators.machine.group_settings import GroupSettings
 from tank_node.coordinators.machine.stored_record import StoredRecord
 from tank_node.coordinators.offsets.deletion import Deletion
 from tank_node.coordinators.records.group_records import offset_record
-from tank_node.metrics import OK
+from tank_node.metrics import OK, Metrics
 from tank_protos.wire.errors import WireError
 
 _PART: Final = 4_096
 """How many offsets of another store are taken over in one change."""
 
 Committed = Callable[[Mapping[TopicPartition, GroupError]], None]
+
+
+class _Commit:
+    """A client's commit, some of whose offsets are on their way. This and `_Change` are classes, because
+    compiled functions inside a function refer to themselves: only the garbage collector frees them."""
+
+    __slots__ = ("_done", "_metrics", "_results", "_taken")
+
+    def __init__(
+        self,
+        results: dict[TopicPartition, GroupError],
+        taken: Mapping[TopicPartition, CommittedOffset | None],
+        done: Committed,
+        metrics: Metrics,
+    ) -> None:
+        """results: those of all offsets. taken: the offsets on their way."""
+        self._results = results
+        self._taken = taken
+        self._done = done
+        self._metrics = metrics
+
+    def stored(self, error: GroupError) -> None:
+        """Answers, with the outcome of the offsets that were on their way."""
+        _count(self._metrics, error, len(self._taken))
+        if error:
+            self._results.update(dict.fromkeys(self._taken, error))
+        self._done(self._results)
+
+
+class _Change:
+    """A change of a group's offsets that is on its way."""
+
+    __slots__ = ("_after", "_done", "_group", "_offsets")
+
+    def __init__(
+        self,
+        group: Group,
+        offsets: Mapping[TopicPartition, CommittedOffset | None],
+        done: Callable[[GroupError], None],
+        after: Callable[[Group], None],
+    ) -> None:
+        self._group = group
+        self._offsets = offsets
+        self._done = done
+        self._after = after
+
+    def ended(self, is_stored: bool) -> None:
+        """See `GroupChange`."""
+        self._group.offsets.end(self._offsets, is_stored=is_stored)
+
+    def answered(self, error: GroupError) -> None:
+        """Answers, and looks at the group."""
+        try:
+            self._done(error)
+        finally:
+            self._after(self._group)
 
 
 class OffsetChanges:
@@ -51,8 +107,9 @@ class OffsetChanges:
         """See `Groups.commit`."""
         error = group.members.check_commit(self._broker.tick.monotonic_ms, request)
         results = dict.fromkeys(request.offsets, error)
+        metrics = self._broker.metrics
         if error:
-            self._count(error, len(results))
+            _count(metrics, error, len(results))
         taken: dict[TopicPartition, CommittedOffset | None] = {}
         records: list[StoredRecord] = []
         topic_ids: list[int] = []
@@ -63,7 +120,7 @@ class OffsetChanges:
             refusal = self._add_record(group.group_id, topic, place, offset, records)
             if refusal:
                 results[place] = refusal
-                self._count(refusal, 1)
+                _count(metrics, refusal, 1)
                 continue
             # Another topic may have the name later: what is stored says which one it was.
             topic_id = NO_TOPIC_ID if topic is None else topic.topic_id
@@ -77,16 +134,7 @@ class OffsetChanges:
             if its_group is group:
                 for place in taken:
                     deletion.spare(place)
-
-        def stored(error: GroupError) -> None:
-            self._count(error, len(taken))
-            results.update(dict.fromkeys(taken, error))
-            done(results)
-
-        self._change(group, taken, records, stored, topic_ids)
-
-    def _count(self, error: GroupError, offsets: int) -> None:
-        self._broker.metrics.group_commits[error.name.lower() if error else OK] += offsets
+        self._change(group, taken, records, _Commit(results, taken, done, metrics).stored, topic_ids)
 
     def _add_record(
         self,
@@ -178,18 +226,9 @@ class OffsetChanges:
         topic_ids: Sequence[int] = (),
     ) -> None:
         """Appends changes of a group's offsets; None deletes one."""
-
-        def ended(is_stored: bool) -> None:
-            group.offsets.end(changes, is_stored=is_stored)
-
-        def answered(error: GroupError) -> None:
-            try:
-                done(error)
-            finally:
-                self._after(group)
-
+        change = _Change(group, changes, done, self._after)
         group.offsets.begin(changes)
-        self._log.append(GroupChange(records, ended, answered, topic_ids))
+        self._log.append(GroupChange(records, change.ended, change.answered, topic_ids))
 
     def refuse(self, error: GroupError) -> None:
         """Answers the deletions that have not ended with this error: the coordination has."""
@@ -199,6 +238,10 @@ class OffsetChanges:
                 deletion.refuse(error)
             except Exception:
                 report_bug(self._broker.metrics, "a client is not answered")
+
+
+def _count(metrics: Metrics, error: GroupError, offsets: int) -> None:
+    metrics.group_commits[error.name.lower() if error else OK] += offsets
 
 
 def _ignore(error: GroupError) -> None:

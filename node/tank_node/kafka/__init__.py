@@ -4,6 +4,7 @@ What all requests stand on lies here, and the requests in rooms by their subject
 
 - `session`: the conversation on one connection, and its requests under way; `dispatch`: the table of
   handlers, and the making of sessions
+- `learned_forms`: requests that a connection repeats, without a decoder
 - `frame_size`: frames of a wrong size; `list_slices`: lists of long answers, encoded slice by slice
 - `errors`: Kafka's error codes, and the refusals of brokers, coordinators and controllers as such
 - `settings`: what an operator sets

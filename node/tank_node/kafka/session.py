@@ -199,7 +199,7 @@ class KafkaSession(Session):
 
     __slots__ = (
         "_apis", "_blocked", "_bytes", "_gate", "_line", "broker", "client_id", "fetch_session_id",
-        "is_outside", "learned", "learned_fetches", "limits", "metrics", "most", "principal", "settings",
+        "is_outside", "learned", "learned_forms", "limits", "metrics", "most", "principal", "settings",
         "software_name", "software_version", "versions",
     )  # fmt: skip
 
@@ -241,7 +241,8 @@ class KafkaSession(Session):
         """The id of the fetch session that this connection made last; 0: none."""
         self.learned: LearnedRequests | None = None
         """The forms of produce requests that need no decoder; None: none is known."""
-        self.learned_fetches: LearnedRequests | None = None  # likewise of Fetch; only its `take` is called
+        self.learned_forms: dict[int, LearnedRequests] = {}
+        """Those of other requests, by api key; only their `take` is called."""
 
     @property
     def is_full(self) -> bool:
@@ -372,7 +373,8 @@ class KafkaSession(Session):
         self.versions[key] = version
         api = self._apis[key]
         try:
-            if key == _FETCH and self.learned_fetches is not None and self.learned_fetches.take(self, frame):
+            forms = self.learned_forms.get(key)
+            if forms is not None and forms.take(self, frame):
                 return
             if version > api.highest:  # of ApiVersions alone: its body can't be read, and needn't be
                 (correlation_id,) = _read_correlation_id(frame, 4)

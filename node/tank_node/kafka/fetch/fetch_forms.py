@@ -8,70 +8,29 @@ from struct import Struct
 from typing import Final, TypeAlias
 
 from tank_node.kafka.fetch.fetch_sessions import FIRST_EPOCH
-from tank_node.kafka.session import SIZE_BYTES, KafkaApi, KafkaCall, KafkaSession, LearnedRequests
+from tank_node.kafka.learned_forms import (
+    BEHIND_CORRELATION,
+    HEAD_BYTES,
+    LearnedForm,
+    forms_of,
+    head_of,
+)
+from tank_node.kafka.session import SIZE_BYTES, KafkaApi, KafkaCall, KafkaSession
 from tank_protos.generated.kafka.fetch_request import FetchPartition, FetchRequest, FetchTopic
 
 _LEARNED_SINCE: Final = 12
 """The first version whose requests are learned: that of clients of the last years."""
-_FORGOTTEN_AFTER: Final = 100
-"""After so many requests that did not fit the learned one of their length, all are forgotten: their sessions
-and topics may be gone."""
-_MOST_BYTES: Final = 1_024
-"""The longest request that is learned: names may have 32 KiB, and each connection keeps its forms."""
-_HEAD_BYTES: Final = 4
-"""Key and version."""
-_BEHIND_CORRELATION: Final = 8
-_HEAD: Final = Struct(">hhih")
-"""Key, version, correlation id and the length of the client's name."""
 _I32: Final = Struct(">i")
 _read_i32: Final = _I32.unpack_from
 _ENTRY: Final = Struct(">iiqiqi")
 """The fields of a partition, in the order of the message."""
-_NO_TAGS: Final = b"\0"
 _STAND_IN: Final = 0x6B61_666B
 """Stands for the session epoch, and for each field of a partition, to find their places."""
 
 CarryOut: TypeAlias = Callable[[KafkaCall, FetchRequest], None]
 
 
-class FetchForms(LearnedRequests):
-    """The learned requests of one connection."""
-
-    __slots__ = ("_forms", "_gate_version", "_missed", "_most")
-
-    def __init__(self, most: int, gate_version: int) -> None:
-        self._most = most
-        self._gate_version = gate_version
-        """The version of the gate that has allowed all learned requests."""
-        self._forms: dict[int, FetchForm | None] = {}
-        """By the length of the frame; None where the request can't be learned."""
-        self._missed = 0
-
-    def take(self, session: KafkaSession, frame: memoryview) -> bool:
-        form = self._forms.get(len(frame))
-        if form is None:
-            return False
-        if session.gate_version != self._gate_version:
-            session.learned_fetches = None
-            return False
-        if form.take(session, frame):
-            return True
-        self._missed += 1
-        if self._missed >= _FORGOTTEN_AFTER:
-            self._missed = 0
-            self._forms.clear()
-        return False
-
-    def wants(self, length: int) -> bool:
-        """Whether a request of this length may be learned."""
-        return length not in self._forms and len(self._forms) < self._most
-
-    def add(self, length: int, form: "FetchForm | None") -> None:
-        """Keeps a form; None: requests of this length stay with their handler."""
-        self._forms[length] = form
-
-
-class FetchForm:
+class FetchForm(LearnedForm):
     """What requests of one form have in common."""
 
     __slots__ = (
@@ -96,8 +55,8 @@ class FetchForm:
         self._carry_out = carry_out
         self._epoch_at, self._entry_at = places
         self._entry_end = min(self._entry_at + _ENTRY.size, len(frame))
-        self._head = frame[:_HEAD_BYTES]
-        self._before = frame[_BEHIND_CORRELATION : self._epoch_at]
+        self._head = frame[:HEAD_BYTES]
+        self._before = frame[BEHIND_CORRELATION : self._epoch_at]
         self._between = frame[self._epoch_at + _I32.size : self._entry_at]
         self._after = frame[self._entry_end :]
         self._topic: FetchTopic | None = request.topics[0] if request.topics else None
@@ -106,16 +65,15 @@ class FetchForm:
         strings and the partition, which is a new object each time."""
 
     def take(self, session: KafkaSession, frame: memoryview) -> bool:
-        """Carries out a request of this form. False: it has another one, and nothing is done."""
         epoch_at, entry_at = self._epoch_at, self._entry_at
         if (
-            frame[:_HEAD_BYTES] != self._head
-            or frame[_BEHIND_CORRELATION:epoch_at] != self._before
+            frame[:HEAD_BYTES] != self._head
+            or frame[BEHIND_CORRELATION:epoch_at] != self._before
             or frame[epoch_at + 4 : entry_at] != self._between
             or frame[self._entry_end :] != self._after
         ):
             return False
-        (correlation_id,) = _read_i32(frame, _HEAD_BYTES)
+        (correlation_id,) = _read_i32(frame, HEAD_BYTES)
         call = KafkaCall(
             session, self._api, self._version, correlation_id, self._client_id, has_tags=self._has_tags
         )
@@ -141,15 +99,9 @@ def learn(call: KafkaCall, body: memoryview, request: FetchRequest, carry_out: C
         or (topics and len(topics[0].partitions) != 1)
     ):
         return
-    session = call.session
-    learned = session.learned_fetches
-    if not isinstance(learned, FetchForms):
-        learned = session.learned_fetches = FetchForms(session.limits.learned_paths, session.gate_version)
-    name = b"" if call.client_id is None else call.client_id.encode("utf-8", "surrogateescape")
-    size = -1 if call.client_id is None else len(name)
-    head = _HEAD.pack(call.api.key, call.version, 0, size) + name + _NO_TAGS
+    learned, head = forms_of(call), head_of(call)
     length = len(head) + len(body)
-    if length > _MOST_BYTES or not learned.wants(length):
+    if not learned.wants(length):
         return
     frame = head + bytes(body)
     places = _places(request, call.version, frame, len(head))

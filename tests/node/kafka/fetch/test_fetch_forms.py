@@ -18,6 +18,7 @@ from tests.support.clients.kafka_fetcher import NEWEST, Fetcher, values, want
 from tests.support.examples import examples
 from tests.support.nodes.bench_node import BenchNode
 from tests.support.nodes.broker_cell import Told
+from tests.support.values.mangled_frames import mangled
 
 LEARNED = range(12, NEWEST + 1)
 
@@ -210,7 +211,7 @@ def test_learned_requests_are_counted_as_others(node: BenchNode) -> None:
     line, plain = Fetcher(node), Fetcher(node)
     for _ in range(3):
         line.asks(line.request(line.topic("a", want(0))))
-        plain.session.learned_fetches = None
+        plain.session.learned_forms.clear()
         plain.asks(plain.request(plain.topic("a", want(0))))
     counted = {key: count for key, count in node.metrics.kafka_requests.items() if key[0] == "Fetch"}
     assert counted == {("Fetch", NEWEST, "ok"): 6}
@@ -224,23 +225,6 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BenchNode]:
             write(node, b"x" * 100 * (number + 1), number)
             write(node, b"y", number)
         yield node
-
-
-@st.composite
-def mangled(draw: st.DrawFn, frame: bytes) -> bytes:
-    """A Fetch request with some bytes behind its correlation id changed, removed or added."""
-    body = bytearray(frame[4:])
-    for _ in range(draw(st.integers(1, 3))):
-        at = draw(st.integers(8, len(body) - 1))
-        byte = draw(st.sampled_from([0, 1, 2, 0x7F, 0x80, 0x81, 0xFF]) | st.integers(0, 255))
-        match draw(st.sampled_from(["change", "change", "change", "remove", "add"])):
-            case "change":
-                body[at] = byte
-            case "remove":
-                del body[at : at + 1]
-            case _:
-                body.insert(at, byte)
-    return len(body).to_bytes(4, "big") + bytes(body)
 
 
 def what_comes(line: Fetcher, frame: bytes) -> object:
@@ -260,7 +244,7 @@ def test_a_learned_request_is_answered_or_refused_as_any_other(
     learned, plain = Fetcher(filled, version), Fetcher(filled, version)
     for line in (learned, plain):
         line.asks(line.request(*([line.topic("a", want(0))] if names_one else [])))
-    plain.session.learned_fetches = None
+    plain.session.learned_forms.clear()
     good = learned.frame(learned.request(*([learned.topic("a", want(1, 1))] if names_one else [])), version)
     frame = data.draw(mangled(good))
     assert what_comes(learned, frame) == what_comes(plain, frame)
