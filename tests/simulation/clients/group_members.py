@@ -45,10 +45,14 @@ SLACK_US = SECOND
 RECOVERS_US = 30 * SECOND
 """After the last fault: a join that is sent later is held to its time."""
 _SEVERAL_FOUND_SINCE = 4
+_GONE_SINCE = 9
 _OFTEN_COMMITS, _OFTEN_FETCHES = 0.5, 0.1
 
 _AWAY = frozenset({KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR})
 _OUT = frozenset({KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION})
+_GONE = KafkaError.GROUP_ID_NOT_FOUND
+"""The answer to a newer commit where the group is not there: its records went with a lossy election, or its
+last member was out for long. To its member this says what UNKNOWN_MEMBER_ID says."""
 _ERRORS = (
     _AWAY
     | _OUT
@@ -322,13 +326,14 @@ class GroupMember(KafkaClient, Client):
         """What an error makes it do."""
         error = KafkaError(code)
         self.world.counts[f"members refused: {error.name.lower()}"] += 1
-        must(error in self.errors, "%s of group %s is refused with %s at %s",
+        is_gone = error is _GONE and self._step is Step.COMMIT and self.traits.age.commit >= _GONE_SINCE
+        must(is_gone or error in self.errors, "%s of group %s is refused with %s at %s",
              self.name, self.traits.group_id, error.name, self._step.name)  # fmt: skip
         if error in _AWAY:
             self.line.turn_away()
         elif error is KafkaError.REBALANCE_IN_PROGRESS:
             self.place.wants_join = True
-        elif error in _OUT:
+        elif is_gone or error in _OUT:
             self._forget()
         elif error is KafkaError.FENCED_INSTANCE_ID:
             self._replaced()
