@@ -25,7 +25,7 @@ SEEDS ?= 200
 CI_SEEDS ?= 200
 MINUTES ?= 5
 
-.PHONY: help setup kernel kernel-auto run check chart e2e unit unit-pure thorough slow test test-busy kafka upgrade test-pure fuzz fuzz-short fuzz-sanitized crash sim sim-compiled sim-short mutants chaos long nightly bench bench-broker bench-client bench-spark bench-memory bench-cluster bench-kafka bench-groups proto proto-fresh proto-compatible docs wheel ci clean
+.PHONY: help setup kernel kernel-auto run check chart e2e unit unit-pure thorough slow slow-thorough test test-busy kafka upgrade test-pure fuzz fuzz-short fuzz-sanitized crash sim sim-compiled sim-short mutants chaos long nightly bench bench-broker bench-client bench-spark bench-memory bench-cluster bench-kafka bench-groups proto proto-fresh proto-compatible docs wheel ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -93,7 +93,10 @@ thorough: $(VENV)/.ready-dev ## properties on all their examples, and what looks
 test: unit slow ## everything: units, real processes, kill -9, Spark, in their short form (TANK_TEST_PATIENCE=4 where the machine is busy)
 
 slow: $(VENV)/.ready-dev ## what runs real processes: integration, kills, Spark
-	@pytest -q -n 3 --dist loadgroup -m '(integration or spark or crash) and not long'
+	@pytest -q -n 3 --dist loadgroup -m '(integration or spark or crash) and not (long or thorough)'
+
+slow-thorough: $(VENV)/.ready-dev ## the longest of these: rolls from older versions, Spark started in other ways
+	@pytest -q -n 3 --dist loadgroup -m '(integration or spark or crash) and thorough and not long'
 
 test-busy: $(VENV)/.ready-dev ## make test beside four processes that take all the processor that they get
 	@$(BIN)/python -m tests.busy

@@ -2,7 +2,8 @@
 
 import os
 import signal
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
+from typing import Protocol
 
 import pytest
 
@@ -22,8 +23,15 @@ os.environ.setdefault("PYTHONWARNINGS", f"ignore:{node_kernel.STALE}:RuntimeWarn
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 # What compares two programs on much input: the compiler's, the codecs' with their definitions, and compiled
-# functions' with the plain ones. `make thorough` runs them, and so does `make unit` for their own room.
+# functions' with the plain ones; and what takes the longest with real processes. `make thorough` and `make
+# slow-thorough` run them, and so does `make unit` for their own room.
 THOROUGH = (
+    "tests/integration/cluster/test_older_version.py",
+    "tests/integration/cluster/test_rolling_upgrade.py",
+    "tests/integration/kafka/test_groups_as_kafka.py",
+    "tests/spark/test_connect.py",
+    "tests/spark/test_hidden_java.py",
+    "tests/spark/test_pipelines.py",
     "tests/compiler/",
     "tests/e2e/",
     "tests/node/kafka/produce/test_request_room.py",
@@ -51,10 +59,12 @@ def pytest_configure(config: pytest.Config) -> None:
     examples.choose(config.getoption("markexpr", ""))
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """What breaks the node's code from inside can't do so where that is compiled; and each test gets the time
     that this run has for it. Tests of one Spark share a worker, and its JVM; those that start their own share
-    another. These two groups take the longest, so they begin first."""
+    another. These two groups take the longest, so they begin first. It comes first of all such functions,
+    because pytest-xdist reads the groups in its own."""
     most_s = float(config.getini("timeout"))
     for item in items:
         said = item.get_closest_marker("timeout")
@@ -69,6 +79,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if "plain_node" in item.keywords:
                 item.add_marker(pytest.mark.skip(reason=FOR_THE_PLAIN_NODE))
+
+
+class WorkerNode(Protocol):
+    """A worker of pytest-xdist."""
+
+    config: pytest.Config
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_node_collection_finished(node: WorkerNode, ids: Sequence[str]) -> None:
+    """Ends a run whose groups pytest-xdist did not take: each worker would start a Spark of its own."""
+    if node.config.getoption("dist") == "loadgroup":
+        lost = [each for each in ids if each.startswith("tests/spark/") and "@" not in each]
+        if lost:
+            pytest.exit(f"pytest-xdist does not know the group of {lost[0]}: is pytest too new?", 4)
 
 
 _FAILED = pytest.StashKey[bool]()

@@ -23,7 +23,7 @@ LANES: Final = (
     ("unit", "unit-pure", "thorough", "fuzz-short", "sim-short", "mutants"),
     ("chart", "wheel", "chaos", "run"),
 )
-AFTER: Final = ("slow", "e2e")
+AFTER: Final = ("slow", "slow-thorough", "e2e")
 """Alone: what they wait for is to come in a time that a user would bear."""
 PORTS: Final = ("12000-21999", "22000-31999")
 """What tests of each lane may listen on: no lane takes what the other is about to listen on."""
@@ -105,11 +105,11 @@ def main() -> int:
     run.lane(AFTER, PORTS[0])
     print("\nwhat each part took:")
     for part in run.done:
-        print(f"  {part.name:<12} {part.took_s:6.0f} s{'   FAILED' if part.code else ''}")
+        print(f"  {part.name:<14} {part.took_s:6.0f} s{'   FAILED' if part.code else ''}")
     missing = [n for n in (*BEFORE, *LANES[0], *LANES[1], *AFTER) if n not in {p.name for p in run.done}]
     if missing:
         print(f"  not begun: {', '.join(missing)}")
-    print(f"  all          {time.monotonic() - began:6.0f} s")
+    print(f"  all            {time.monotonic() - began:6.0f} s")
     failed = sum(part.code != 0 for part in run.done)
     print(f"{len(run.done) - failed} passed, {failed} failed")
     return 1 if run.failed or missing else 0
