@@ -7,3 +7,7 @@
 - `list_groups`, `describe_groups`, `consumer_group_describe`, `delete_groups`, `offset_delete`: for
   administration clients
 """
+
+from tank_node.kernel import compiled_path
+
+__path__[:0] = compiled_path(__name__)
