@@ -42,10 +42,10 @@ MUTANTS = (
     Mutant(
         "a commit is acknowledged before it is stored, and lost by a move of the coordinator",
         "tank_node.coordinators.offset_changes.OffsetChanges._change",
-        "        self._log.append(GroupChange(records, ended, answered, topic_ids))\n",
-        "        change = GroupChange(records, ended, answered, topic_ids)\n"
-        "        self._log.append(change)\n"
-        "        change.answer(GroupError.NONE)\n",
+        "        self._log.append(GroupChange(records, change.ended, change.answered, topic_ids))\n",
+        "        early = GroupChange(records, change.ended, change.answered, topic_ids)\n"
+        "        self._log.append(early)\n"
+        "        early.answer(GroupError.NONE)\n",
         Kind.CLUSTER,
         told="a_commit_is_lost_with_its_coordinator",
     ),
