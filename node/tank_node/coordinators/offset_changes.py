@@ -25,9 +25,10 @@ _PART: Final = 4_096
 Committed = Callable[[Mapping[TopicPartition, GroupError]], None]
 
 
-class _Commit:
-    """A client's commit, some of whose offsets are on their way. This and `_Change` are classes, because
-    compiled functions inside a function refer to themselves: only the garbage collector frees them."""
+class _PendingCommit:
+    """A client's commit, some of whose offsets are on their way. This and `_PendingOffsets` are classes,
+    because compiled functions inside a function refer to themselves: only the garbage collector frees
+    them."""
 
     __slots__ = ("_done", "_metrics", "_results", "_taken")
 
@@ -52,7 +53,7 @@ class _Commit:
         self._done(self._results)
 
 
-class _Change:
+class _PendingOffsets:
     """A change of a group's offsets that is on its way."""
 
     __slots__ = ("_after", "_done", "_group", "_offsets")
@@ -134,7 +135,7 @@ class OffsetChanges:
             if its_group is group:
                 for place in taken:
                     deletion.spare(place)
-        self._change(group, taken, records, _Commit(results, taken, done, metrics).stored, topic_ids)
+        self._change(group, taken, records, _PendingCommit(results, taken, done, metrics).stored, topic_ids)
 
     def _add_record(
         self,
@@ -226,7 +227,7 @@ class OffsetChanges:
         topic_ids: Sequence[int] = (),
     ) -> None:
         """Appends changes of a group's offsets; None deletes one."""
-        change = _Change(group, changes, done, self._after)
+        change = _PendingOffsets(group, changes, done, self._after)
         group.offsets.begin(changes)
         self._log.append(GroupChange(records, change.ended, change.answered, topic_ids))
 
