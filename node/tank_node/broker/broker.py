@@ -140,7 +140,7 @@ class Broker:
         self._strays = measure_strays(self.data_folder, strays)
         self.link.on_registered(self._on_registered)
         for view in views:
-            self._take_in(view)
+            self.take_in(view)
         self.replica_removal.ask()
         self.look_at_volume()
         self.link.on_change(self._on_change)
@@ -302,7 +302,7 @@ class Broker:
         self.data_folder.mark_registered(self.link.broker_epoch)
         self.roles.registered = True
         for topic in list(self.topics.values()):
-            self._take_in(topic.view)
+            self.take_in(topic.view)
         self.replica_removal.ask()
 
     def partition_by_id(self, topic_id: int, number: int) -> Partition | None:
@@ -332,7 +332,7 @@ class Broker:
         """Gives a partition the role that the view says, after a leader epoch that it knew from a push alone
         was refuted (see `Beliefs`)."""
         partition.note_state()
-        self._take_in(self.topics[partition.topic_name].view, (partition.number,))
+        self.take_in(self.topics[partition.topic_name].view, (partition.number,))
         self.roles.failed(partition)
 
     def _ends(self, asked: Sequence[tuple[int, int]]) -> list[ReplicaEnd]:
@@ -378,11 +378,11 @@ class Broker:
             if topic is not None and topic.view.topic_id == change.topic.topic_id:
                 self._drop(topic)
         else:
-            self._take_in(change.topic, change.partitions)
+            self.take_in(change.topic, change.partitions)
             self.replica_removal.ask()
         self.topic_waits.changed(change.topic.name)
 
-    def _take_in(self, view: TopicView, changed: tuple[int, ...] = ()) -> None:
+    def take_in(self, view: TopicView, changed: tuple[int, ...] = ()) -> None:
         """Opens this node's partitions of a topic where they aren't open, and applies settings and roles to
         all. changed: the partitions to look at; empty: all of them."""
         topic = self.topics.get(view.name)

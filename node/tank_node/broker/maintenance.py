@@ -22,6 +22,8 @@ class Maintenance:
         self._scrubber = Scrubber(broker)
         self._waiting: Iterator[Partition] = iter(())
         """Partitions whose turn in this round is still to come."""
+        self._opens_ms = broker.tick.monotonic_ms + broker.limits.reopen_ms
+        """When partitions that could not be opened are tried again."""
 
     def run(self) -> None:
         """Maintains partitions for `Limits.maintenance_slice_ms`; writes the checkpoint when all have had
@@ -36,6 +38,7 @@ class Maintenance:
             if broker.clock.monotonic_ms() - began_ms >= broker.limits.maintenance_slice_ms:
                 return
         self._waiting = iter(list(broker.partitions()))
+        self._open_missing()
         self._report_unopened()
         broker.data_folder.write_checkpoint_with(broker.flusher)
 
@@ -93,6 +96,18 @@ class Maintenance:
         if partition.role is Role.LEADER and partition.leadership is None:
             partition.advance(partition.log.synced)
             partition.acks.answer(partition.high_water_mark)
+
+    def _open_missing(self) -> None:
+        """Tries again to open partitions that could not be opened: a lack of descriptors or of space passes,
+        and no change of the view may come for a long time."""
+        broker = self._broker
+        now_ms = broker.tick.monotonic_ms
+        if now_ms < self._opens_ms:
+            return
+        self._opens_ms = now_ms + broker.limits.reopen_ms
+        for topic in list(broker.topics.values()):
+            if topic.broken:
+                broker.take_in(topic.view, tuple(topic.broken))
 
     def _report_unopened(self) -> None:
         """Reports replicas whose logs could not be opened since the registration. It repeats a report until

@@ -9,11 +9,12 @@ import pytest
 
 from tank_node.cluster.link import ReplicaEnd
 from tank_node.limits import UNCOMMITTED_WRITES
-from tank_node.log.log import LogState
+from tank_node.log.log import LogState, PartitionLog
 from tank_node.partition.leader import Pushers
 from tank_node.partition.partition import Partition
 from tank_node.partition.waiters import Waiter
 from tank_node.replication.role import Role
+from tank_node.segment.errors import TooManyOpenFiles
 from tank_protos import topic_settings
 from tank_protos.error_codes import ErrorCode
 from tank_protos.kafka import record_batch
@@ -188,6 +189,26 @@ def test_a_log_that_can_not_be_opened_after_the_registration_is_reported(cell: B
     cell.change(in_sync=(1, 3))
     turn(node)
     assert node.controller.failed == [], "the view shows that it is known"
+
+
+def test_a_log_that_could_not_be_opened_is_tried_again(
+    node: BenchNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What kept it from that may pass, and no change of the view may come for a long time."""
+
+    def refuse(*_: object) -> PartitionLog:
+        raise TooManyOpenFiles("no descriptor is left")
+
+    monkeypatch.setattr(node.data_folder, "open_log", refuse)
+    node.controller.add("a", 1)
+    monkeypatch.undo()
+    topic = node.broker.topics["a"]
+    node.maintenance.run()
+    assert list(topic.broken) == [0], "not at each turn"
+    node.pass_ms(node.broker.limits.reopen_ms)
+    node.maintenance.run()
+    assert not topic.broken
+    assert topic.partitions[0].role is Role.LEADER
 
 
 def test_of_a_damaged_log_only_what_was_checked_counts_in_a_lossy_election(cell: BrokerCell) -> None:
