@@ -334,8 +334,8 @@ class Limits:
     """How often partitions get a turn of retention, compaction and checkpoint."""
 
     reopen_ms: int = 30_000
-    """How often partitions that could not be opened are tried again. Each try logs why it failed, and may read
-    much of the log."""
+    """How often partitions that could not be opened are tried again. Each try logs why it failed, and may
+    read much of the log."""
 
     maintenance_slice_ms: int = 5
     """How long one turn of maintenance may block the event loop."""
