@@ -1,14 +1,15 @@
 """The forms of requests that a connection repeats: only a few fields of known places differ in them, so that
 neither their headers nor their bodies are decoded."""
 
+from collections.abc import Sequence
 from struct import Struct
 from typing import Final
 
-from tank_node.kafka.session import KafkaCall, KafkaSession, LearnedRequests
+from tank_node.kafka.session import SIZE_BYTES, KafkaApi, KafkaCall, KafkaSession, LearnedRequests
 
-HEAD_BYTES: Final = 4
+_HEAD_BYTES: Final = 4
 """Key and version."""
-BEHIND_CORRELATION: Final = 8
+_BEHIND_CORRELATION: Final = 8
 _FORGOTTEN_AFTER: Final = 100
 """After so many requests that did not fit the learned one of their length, all are forgotten: their sessions,
 topics or members may be gone."""
@@ -17,12 +18,41 @@ _MOST_BYTES: Final = 1_024
 _HEAD: Final = Struct(">hhih")
 """Key, version, correlation id and the length of the client's name."""
 _NO_TAGS: Final = b"\0"
+_read_i32: Final = Struct(">i").unpack_from
 
 
 class LearnedForm:
-    """What requests of one form have in common, as an interface."""
+    """What requests of one form have in common. Subclasses read the fields in which they differ."""
 
-    __slots__ = ()
+    __slots__ = ("_api", "_client_id", "_fixed", "_has_tags", "_head", "_version")
+
+    def __init__(self, call: KafkaCall, frame: bytes, gaps: Sequence[tuple[int, int]]) -> None:
+        """frame: one of them. gaps: where in it the fields begin and end that differ, in order."""
+        self._api: KafkaApi = call.api
+        self._version = call.version
+        self._client_id = call.client_id
+        self._has_tags = call.has_tags
+        self._head = frame[:_HEAD_BYTES]
+        begins = [_BEHIND_CORRELATION, *(end for _, end in gaps)]
+        ends = [*(begin for begin, _ in gaps), len(frame)]
+        self._fixed = [(begin, end, frame[begin:end]) for begin, end in zip(begins, ends, strict=True)]
+        """What all of them have between these places."""
+
+    def begun(self, session: KafkaSession, frame: memoryview) -> KafkaCall | None:
+        """Begins the call of a request, without its size, of this form. None: it has another form, and
+        nothing is done."""
+        if frame[:_HEAD_BYTES] != self._head:
+            return None
+        for begin, end, fixed in self._fixed:
+            if frame[begin:end] != fixed:
+                return None
+        (correlation_id,) = _read_i32(frame, _HEAD_BYTES)
+        call = KafkaCall(
+            session, self._api, self._version, correlation_id, self._client_id, has_tags=self._has_tags
+        )
+        session.count_received(self._client_id, SIZE_BYTES + len(frame))
+        session.begin(call)
+        return call
 
     def take(self, session: KafkaSession, frame: memoryview) -> bool:
         """Carries out a request, without its size, of this form. False: it has another one, and nothing is

@@ -8,14 +8,8 @@ from struct import Struct
 from typing import Final, TypeAlias
 
 from tank_node.kafka.fetch.fetch_sessions import FIRST_EPOCH
-from tank_node.kafka.learned_forms import (
-    BEHIND_CORRELATION,
-    HEAD_BYTES,
-    LearnedForm,
-    forms_of,
-    head_of,
-)
-from tank_node.kafka.session import SIZE_BYTES, KafkaApi, KafkaCall, KafkaSession
+from tank_node.kafka.learned_forms import LearnedForm, forms_of, head_of
+from tank_node.kafka.session import KafkaCall, KafkaSession
 from tank_protos.generated.kafka.fetch_request import FetchPartition, FetchRequest, FetchTopic
 
 _LEARNED_SINCE: Final = 12
@@ -33,10 +27,7 @@ CarryOut: TypeAlias = Callable[[KafkaCall, FetchRequest], None]
 class FetchForm(LearnedForm):
     """What requests of one form have in common."""
 
-    __slots__ = (
-        "_after", "_api", "_before", "_between", "_carry_out", "_client_id", "_entry_at", "_entry_end",
-        "_epoch_at", "_has_tags", "_head", "_request", "_topic", "_version",
-    )  # fmt: skip
+    __slots__ = ("_carry_out", "_entry_at", "_epoch_at", "_request", "_topic")
 
     def __init__(
         self,
@@ -48,41 +39,24 @@ class FetchForm(LearnedForm):
     ) -> None:
         """frame: one of them. places: where in it the session epoch and the partition's fields begin; the
         latter is the frame's length where no partition is named."""
-        self._api: KafkaApi = call.api
-        self._version = call.version
-        self._client_id = call.client_id
-        self._has_tags = call.has_tags
+        epoch_at, entry_at = places
+        entry_end = min(entry_at + _ENTRY.size, len(frame))
+        super().__init__(call, frame, ((epoch_at, epoch_at + _I32.size), (entry_at, entry_end)))
         self._carry_out = carry_out
-        self._epoch_at, self._entry_at = places
-        self._entry_end = min(self._entry_at + _ENTRY.size, len(frame))
-        self._head = frame[:HEAD_BYTES]
-        self._before = frame[BEHIND_CORRELATION : self._epoch_at]
-        self._between = frame[self._epoch_at + _I32.size : self._entry_at]
-        self._after = frame[self._entry_end :]
+        self._epoch_at, self._entry_at = epoch_at, entry_at
         self._topic: FetchTopic | None = request.topics[0] if request.topics else None
         self._request = request
         """The one request object, whose fields are set anew for each request: handlers keep nothing of it but
         strings and the partition, which is a new object each time."""
 
     def take(self, session: KafkaSession, frame: memoryview) -> bool:
-        epoch_at, entry_at = self._epoch_at, self._entry_at
-        if (
-            frame[:HEAD_BYTES] != self._head
-            or frame[BEHIND_CORRELATION:epoch_at] != self._before
-            or frame[epoch_at + 4 : entry_at] != self._between
-            or frame[self._entry_end :] != self._after
-        ):
+        call = self.begun(session, frame)
+        if call is None:
             return False
-        (correlation_id,) = _read_i32(frame, HEAD_BYTES)
-        call = KafkaCall(
-            session, self._api, self._version, correlation_id, self._client_id, has_tags=self._has_tags
-        )
-        session.count_received(self._client_id, SIZE_BYTES + len(frame))
-        session.begin(call)
         request, topic = self._request, self._topic
-        (request.session_epoch,) = _read_i32(frame, epoch_at)
+        (request.session_epoch,) = _read_i32(frame, self._epoch_at)
         if topic is not None:
-            topic.partitions = [FetchPartition(*_ENTRY.unpack_from(frame, entry_at))]
+            topic.partitions = [FetchPartition(*_ENTRY.unpack_from(frame, self._entry_at))]
         self._carry_out(call, request)
         return True
 

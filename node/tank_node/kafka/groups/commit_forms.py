@@ -7,14 +7,8 @@ from typing import Final, TypeAlias
 
 from tank_node.coordinators.machine.committed_offset import CommittedOffset
 from tank_node.coordinators.machine.group_requests import CommitRequest, TopicPartition
-from tank_node.kafka.learned_forms import (
-    BEHIND_CORRELATION,
-    HEAD_BYTES,
-    LearnedForm,
-    forms_of,
-    head_of,
-)
-from tank_node.kafka.session import SIZE_BYTES, KafkaApi, KafkaCall, KafkaSession
+from tank_node.kafka.learned_forms import LearnedForm, forms_of, head_of
+from tank_node.kafka.session import KafkaCall, KafkaSession
 from tank_protos.generated.kafka import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -31,7 +25,6 @@ _ENTRY: Final = Struct(">qi")
 _ENTRY_BYTES: Final = _ENTRY.size
 _STAND_IN: Final = 0x6B61_666B
 """Stands for both fields, to find their places."""
-_read_i32: Final = Struct(">i").unpack_from
 
 Topics: TypeAlias = list[OffsetCommitRequestTopic]
 CarryOut: TypeAlias = Callable[[KafkaCall, CommitRequest, Topics, bytes], None]
@@ -42,10 +35,7 @@ and the body of the answer that says that all is stored; empty: it is not made."
 class CommitForm(LearnedForm):
     """What requests of one form have in common."""
 
-    __slots__ = (
-        "_api", "_carry_out", "_client_id", "_commit", "_entries", "_fixed", "_has_tags", "_head",
-        "_stored", "_topics", "_version",
-    )  # fmt: skip
+    __slots__ = ("_carry_out", "_commit", "_entries", "_stored", "_topics")
 
     def __init__(
         self,
@@ -57,24 +47,16 @@ class CommitForm(LearnedForm):
         places: list[int],
     ) -> None:
         """frame: one of them. places: where in it each partition's offset begins."""
-        self._api: KafkaApi = call.api
-        self._version = call.version
-        self._client_id = call.client_id
-        self._has_tags = call.has_tags
+        super().__init__(call, frame, [(at, at + _ENTRY_BYTES) for at in places])
         self._carry_out = carry_out
         self._commit = commit
         self._topics: Topics = request.topics
-        self._head = frame[:HEAD_BYTES]
         named = [(topic.name, each) for topic in request.topics for each in topic.partitions]
         self._entries: list[tuple[int, TopicPartition, str]] = [
             (at, (name, each.partition_index), each.committed_metadata or "")
             for at, (name, each) in zip(places, named, strict=True)
         ]
         """Where each partition's fields begin, the partition, and the client's note."""
-        begins = [BEHIND_CORRELATION, *(at + _ENTRY_BYTES for at in places)]
-        ends = [*places, len(frame)]
-        self._fixed = [(begin, end, frame[begin:end]) for begin, end in zip(begins, ends, strict=True)]
-        """What all requests of this form have between these places."""
         topics = [
             OffsetCommitResponseTopic(
                 topic.name, [OffsetCommitResponsePartition(each.partition_index) for each in topic.partitions]
@@ -84,17 +66,9 @@ class CommitForm(LearnedForm):
         self._stored = b"".join(OffsetCommitResponse(topics=topics).encode(call.version))
 
     def take(self, session: KafkaSession, frame: memoryview) -> bool:
-        if frame[:HEAD_BYTES] != self._head:
+        call = self.begun(session, frame)
+        if call is None:
             return False
-        for begin, end, fixed in self._fixed:
-            if frame[begin:end] != fixed:
-                return False
-        (correlation_id,) = _read_i32(frame, HEAD_BYTES)
-        call = KafkaCall(
-            session, self._api, self._version, correlation_id, self._client_id, has_tags=self._has_tags
-        )
-        session.count_received(self._client_id, SIZE_BYTES + len(frame))
-        session.begin(call)
         now_ms = session.broker.clock.now_ms()
         offsets: dict[TopicPartition, CommittedOffset] = {}
         for at, place, note in self._entries:

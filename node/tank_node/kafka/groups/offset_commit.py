@@ -11,7 +11,7 @@ from tank_node.coordinators.machine.group_requests import (
     MemberName,
     TopicPartition,
 )
-from tank_node.kafka.errors import KafkaError, of_group, outcome_of
+from tank_node.kafka.errors import KafkaError, first_error, of_group, outcome_of
 from tank_node.kafka.groups.commit_forms import Topics, learn
 from tank_node.kafka.session import KafkaCall
 from tank_node.peers.group_router import router_of
@@ -48,19 +48,21 @@ class _OffsetCommit:
 
     def done(self, results: Mapping[TopicPartition, GroupError]) -> None:
         """Answers with the result of each partition."""
-        call, failed = self._call, KafkaError.NONE
+        call = self._call
         if self._stored and not any(results.values()):
             call.answer_frame(call.frame_of(self._stored))
             return
-        topics = []
-        for topic in self._topics:
-            partitions = []
-            for each in topic.partitions:
-                error = results[topic.name, each.partition_index]
-                code = self._error_of(error) if error else KafkaError.NONE
-                failed = failed or code
-                partitions.append(OffsetCommitResponsePartition(each.partition_index, code))
-            topics.append(OffsetCommitResponseTopic(topic.name, partitions))
+        topics = [
+            OffsetCommitResponseTopic(
+                topic.name,
+                [
+                    OffsetCommitResponsePartition(number, self._error_of(results[topic.name, number]))
+                    for number in [each.partition_index for each in topic.partitions]
+                ],
+            )
+            for topic in self._topics
+        ]
+        failed = first_error(each for topic in topics for each in topic.partitions)
         call.answer(OffsetCommitResponse(topics=topics), outcome_of(failed))
 
     def here(self, results: Mapping[TopicPartition, GroupError]) -> None:
