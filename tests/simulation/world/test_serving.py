@@ -5,6 +5,8 @@ from typing import cast
 import pytest
 
 from tank_node.broker.broker import Broker
+from tank_node.limits import Limits
+from tank_node.partition.waiters import Tick
 from tank_node.session import Session
 from tests.simulation.world.network import End, Network, Stream, Weather
 from tests.simulation.world.serving import Addresses, Server, SimulatedDialer
@@ -15,6 +17,10 @@ class _Silent:
     """What the server needs of a broker."""
 
     rolled = False
+
+    def __init__(self) -> None:
+        self.tick: Tick[object] = Tick()
+        self.limits = Limits()
 
     def begin_tick(self) -> None:
         """Nothing is due."""
