@@ -133,23 +133,22 @@ class GroupBench:
     # --- three brokers ------------------------------------------------------------------------------
 
     def _commits(self, flush: str, both: Systems) -> Iterator[Row]:
-        """Commits of one position each, by groups of one member, at a steady rate."""
+        """Commits of one position each, by groups of one member, at a steady rate. Times are those of the
+        acknowledged ones."""
 
         def run(nodes: Nodes) -> dict[str, Any]:
             topic = nodes.topic(MEMBERS)
-            found = nodes.run(
+            return nodes.run(
                 "commits", topic=topic, partitions=MEMBERS, group=nodes.fresh("commits"), groups=GROUPS,
                 rate=RATE, seconds=self.seconds,
             )  # fmt: skip
-            if found["refused"]:
-                raise LoadFailed(f"{nodes.name}: {found['refused']} of {found['n']} commits were refused")
-            return found
 
         pairs = self._pairs(both, run)
         name = f"{RATE:,} commits a second, {GROUPS} groups, flush={flush}"
         yield self._least(f"{name}: CPU a commit", pairs, "server_us", COMMIT_US, "µs", 1)
         yield self._least(f"{name}: p50", pairs, "p50_ms", None, "ms", 2)
         yield self._least(f"{name}: p99", pairs, "p99_ms", COMMIT_P99_MS[flush], "ms", 2)
+        yield self._least(f"{name}: refused", pairs, "refused", 0, "", 0)
         rate = self._least(f"{name}: acknowledged a second", pairs, "rate", None, "", 0)
         reached = Reached.of(value >= SUSTAINED * RATE for value in rate.values)
         yield Row(
