@@ -5,6 +5,7 @@ import random
 import time
 import weakref
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any, Final
 
@@ -74,7 +75,7 @@ class Client:
         if kind is None:
             self.close()
         else:
-            self._end(self._client.abort("the client's block ended with an exception"))
+            self._end(partial(self._client.abort, "the client's block ended with an exception"))
 
     @property
     def settings(self) -> ClientSettings:
@@ -91,11 +92,10 @@ class Client:
         connections, and ends the thread. At the end of a program, an open client is closed in the same way.
         In a forked child this does nothing.
         """
-        self._end(self._client.close())
+        self._end(self._client.close)
 
-    def _end(self, work: Coroutine[Any, Any, None]) -> None:
+    def _end(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         if not self._thread.alive:
-            work.close()
             return
         try:
             self._thread.run(work)
@@ -135,7 +135,7 @@ class Client:
                 on_lost=on_lost,
             )
 
-        return Consumer(self, self._thread.run(make()), self._thread)
+        return Consumer(self, self._thread.run(make), self._thread)
 
     def fetch(
         self,
@@ -149,13 +149,19 @@ class Client:
     ) -> FetchedChunk:
         """Returns raw bundles of one partition, or record batches; see `tank_client.Client.fetch`."""
         return self._thread.run(
-            self._client.fetch(topic, partition, number, max_bytes, max_wait_ms, takes_records=takes_records)
+            self._client.fetch,
+            topic,
+            partition,
+            number,
+            max_bytes,
+            max_wait_ms,
+            takes_records=takes_records,
         )
 
     def leader(self, topic: str, partition: int) -> tuple[Address, Features]:
         """Returns the address and the features of the broker that leads the partition; see
         `tank_client.Client.leader`."""
-        return self._thread.run(self._client.leader(topic, partition))
+        return self._thread.run(self._client.leader, topic, partition)
 
     def produce_bundle(
         self,
@@ -173,18 +179,17 @@ class Client:
     ) -> Stored:
         """Appends one bundle; see `tank_client.Client.produce_bundle`."""
         return self._thread.run(
-            self._client.produce_bundle(
-                topic,
-                partition,
-                bundle,
-                producer_id=producer_id,
-                producer_epoch=producer_epoch,
-                sequence=sequence,
-                max_timestamp_ms=max_timestamp_ms,
-                required_acks=required_acks,
-                ack_timeout_ms=ack_timeout_ms,
-                holds_records=holds_records,
-            )
+            self._client.produce_bundle,
+            topic,
+            partition,
+            bundle,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            sequence=sequence,
+            max_timestamp_ms=max_timestamp_ms,
+            required_acks=required_acks,
+            ack_timeout_ms=ack_timeout_ms,
+            holds_records=holds_records,
         )
 
 
@@ -208,12 +213,12 @@ class Consumer:
         if kind is None:
             self.close()
         elif self._thread.alive:
-            self._thread.run(self._consumer._leave())
+            self._thread.run(self._consumer._leave)
 
     def start(self) -> None:
         """Finds the partitions and their starting numbers, or joins the group; otherwise the first read does
         so."""
-        self._thread.run(self._consumer.start())
+        self._thread.run(self._consumer.start)
 
     def __iter__(self) -> "Consumer":
         return self
@@ -244,7 +249,7 @@ class Consumer:
         while True:
             spent_ms = int((time.monotonic() - begun) * 1000)
             left_ms = None if max_wait_ms is None else max(max_wait_ms - spent_ms, 0)
-            found = self._thread.run(self._consumer._next_part(left_ms))
+            found = self._thread.run(self._consumer._next_part, left_ms)
             if not isinstance(found, PartitionChange):
                 return found
             self._tell(found)
@@ -253,7 +258,7 @@ class Consumer:
         callback = self._consumer.listener.of(change.kind)
         if callback is not None:
             callback(list(change.partitions))  # in the caller's thread, where it may use the client
-        self._thread.run(self._consumer._carry_out(change))
+        self._thread.run(self._consumer._carry_out, change)
 
     def messages(self) -> Iterator[ConsumedMessage]:
         """Yields single messages; see `tank_client.Consumer.messages`."""
@@ -289,20 +294,20 @@ class Consumer:
 
     def seek(self, topic: str, partition: int, number: int) -> None:
         """Continues at `number` (FIRST, END or a number) in that partition."""
-        self._thread.run(self._consumer.seek(topic, partition, number))
+        self._thread.run(self._consumer.seek, topic, partition, number)
 
     def commit(self) -> None:
         """Stores the positions behind all messages handed out so far, for the group. They are durable when
         the call returns. Raises PartitionsLost when the group gave partitions of this member to others.
         """
-        self._thread.run(self._consumer.commit())
+        self._thread.run(self._consumer.commit)
 
     def close(self) -> None:
         """Ends the fetches. A member of a group commits and leaves; see `tank_client.Consumer.close`."""
         if not self._thread.alive:
             return
         try:
-            while (change := self._thread.run(self._consumer._give_up())) is not None:
+            while (change := self._thread.run(self._consumer._give_up)) is not None:
                 self._tell(change)
         finally:
-            self._thread.run(self._consumer._leave())
+            self._thread.run(self._consumer._leave)

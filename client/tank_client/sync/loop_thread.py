@@ -11,11 +11,14 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from concurrent.futures import Future
+from functools import partial
+from typing import Any, Generic, ParamSpec, TypeVar
 
 from tank_client.errors import Closed, InvalidArgument, WrongProcess
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 class LoopThread:
@@ -28,20 +31,17 @@ class LoopThread:
         self._thread = threading.Thread(target=self._run, name="tank-client", daemon=True)
         self._thread.start()
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Runs the coroutine, and returns its result; an exception that interrupts the wait cancels the
-        coroutine. Raises Closed, WrongProcess.
+    def run(self, work: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Calls `work` in the loop's thread, runs the coroutine that it makes, and returns its result; an
+        exception that interrupts the wait cancels the coroutine. Raises Closed, WrongProcess.
         """
+        self.check()
+        call: _Call[T] = _Call(partial(work, *args, **kwargs))
         try:
-            self.check()
+            self.loop.call_soon_threadsafe(call.begin)
+            return call.outcome.result()
         except BaseException:
-            work.close()
-            raise
-        future = asyncio.run_coroutine_threadsafe(work, self.loop)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()
+            self.loop.call_soon_threadsafe(call.cancel)
             raise
 
     def post(self, call: Callable[[], object]) -> None:
@@ -100,3 +100,37 @@ class LoopThread:
             self.loop.run_until_complete(self.loop.shutdown_asyncgens())
             self.loop.run_until_complete(self.loop.shutdown_default_executor())
             self.loop.close()
+
+
+class _Call(Generic[T]):
+    """A coroutine that another thread waits for. It is made in the loop's thread: Ctrl-C interrupts the main
+    thread anywhere, and a coroutine that was made there and not handed over would be reported as never
+    awaited."""
+
+    __slots__ = ("_task", "_work", "outcome")
+
+    def __init__(self, work: Callable[[], Coroutine[Any, Any, T]]) -> None:
+        self._work = work
+        self._task: asyncio.Task[T] | None = None
+        """None: it has not begun."""
+        self.outcome: Future[T] = Future()
+
+    def begin(self) -> None:
+        try:
+            self._task = asyncio.get_running_loop().create_task(self._work())
+        except BaseException as error:  # arguments that don't fit: the caller's to see
+            self.outcome.set_exception(error)
+        else:
+            self._task.add_done_callback(self._ended)
+
+    def cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    def _ended(self, task: asyncio.Task[T]) -> None:
+        if task.cancelled():
+            self.outcome.cancel()
+        elif (error := task.exception()) is not None:
+            self.outcome.set_exception(error)
+        else:
+            self.outcome.set_result(task.result())

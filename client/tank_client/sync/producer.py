@@ -62,7 +62,7 @@ class Producer:
         async def make() -> Sender:
             return client._sender(settings, new_delivery=_new_future, lock=self._lock, on_room=self._room)
 
-        self._sender = thread.run(make())
+        self._sender = thread.run(make)
         self._accumulator = self._sender.accumulator
 
     def __enter__(self) -> "Producer":
@@ -145,12 +145,12 @@ class Producer:
 
     def flush(self) -> None:
         """Waits until all messages sent so far are stored. Raises the first failure since the last flush."""
-        self._thread.run(self._sender.flush())
+        self._thread.run(self._sender.flush)
 
     def close(self) -> None:
         """Flushes; afterwards the producer takes no more messages."""
         if not self._sender.closed and self._thread.alive:
-            self._thread.run(self._sender.close())
+            self._thread.run(self._sender.close)
 
     def abort(self) -> None:
         """Ends the producer at once. Messages that are not acknowledged yet fail with Closed; they may be
@@ -161,20 +161,20 @@ class Producer:
             self._sender.abort()
 
         if not self._sender.closed and self._thread.alive:
-            self._thread.run(abort())
+            self._thread.run(abort)
 
     def _end(self, why: str) -> None:
         async def end() -> None:
             self._sender.give_up(why)
 
         if not self._sender.closed and self._thread.alive:
-            self._thread.run(end())
+            self._thread.run(end)
 
     def _learn(self, topic: str, partition: int | None) -> None:
         known = self._accumulator.topics.get(topic)
         if known is None or known.stale:
             check_topic(topic)
-            self._thread.run(self._sender.learn(topic, partition))
+            self._thread.run(self._sender.learn, topic, partition)
 
     def _wait_for_room(self, size: int) -> None:
         """Waits until the buffer has room. Called with the lock held."""

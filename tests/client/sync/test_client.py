@@ -98,8 +98,8 @@ def test_a_batch_whose_reader_was_interrupted_is_not_read(
 ) -> None:
     run = LoopThread.run
 
-    def interrupted(thread: LoopThread, work: Any) -> Any:
-        run(thread, work)
+    def interrupted(thread: LoopThread, work: Any, *arguments: Any) -> Any:
+        run(thread, work, *arguments)
         raise KeyboardInterrupt
 
     with Client(broker.address, QUICK) as client:
