@@ -70,7 +70,8 @@ def an_empty_group(talk: Talk) -> None:
     two.beat("leaves", LEAVES)
     describe(asks, "empty", group)
     one = line.ask("one asks for an id", join(group, topics=(topic,)), JOIN).member_id
-    line.ask("one joins", join(group, one, topics=(topic,)), JOIN)
+    found = line.ask("one joins", join(group, one, topics=(topic,)), JOIN)
+    line.ask("one syncs", sync(group, found.generation_id, one, {one: GIVEN}), SYNC)
     describe(asks, "classic", group)
 
 
