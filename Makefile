@@ -95,7 +95,7 @@ test: unit slow ## everything: units, real processes, kill -9, Spark, in their s
 slow: $(VENV)/.ready-dev ## what runs real processes: integration, kills, Spark
 	@pytest -q -n 3 --dist loadgroup -m '(integration or spark or crash) and not (long or thorough)'
 
-slow-thorough: $(VENV)/.ready-dev ## the longest of these: rolls from older versions, Spark started in other ways
+slow-thorough: $(VENV)/.ready-dev ## the longest of these: rolls, an operator at work, faults of disks and names, more of Spark
 	@pytest -q -n 3 --dist loadgroup -m '(integration or spark or crash) and thorough and not long'
 
 test-busy: $(VENV)/.ready-dev ## make test beside four processes that take all the processor that they get

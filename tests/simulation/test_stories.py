@@ -46,6 +46,7 @@ def simulate(*words: str, hash_seed: str = "0") -> str:
 
 
 @pytest.mark.integration
+@pytest.mark.thorough
 def test_whole_clusters_keep_their_promises_in_a_few_stories() -> None:
     told = simulate("--kind", "cluster", "--seeds", "4", "--processes", "1")
     assert "every invariant held" in told
@@ -53,6 +54,7 @@ def test_whole_clusters_keep_their_promises_in_a_few_stories() -> None:
 
 
 @pytest.mark.integration
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", ["2", "3"])
 def test_a_story_is_the_same_in_every_process_whatever_its_hashes(seed: str) -> None:
     told = [simulate("--seed", seed, "--lines", "100000", hash_seed=hashes) for hashes in ("1", "2")]
