@@ -1,9 +1,9 @@
 """Coroutines that run in the client's thread, for callers that wait in another one."""
 
 import asyncio
-import signal
 import threading
 from collections.abc import Iterator
+from concurrent.futures import Future
 
 import pytest
 
@@ -49,16 +49,23 @@ def test_arguments_that_do_not_fit_raise_at_the_caller(thread: LoopThread) -> No
         thread.run(one)  # type: ignore[call-arg]
 
 
-def test_an_interrupted_wait_cancels_the_coroutine(thread: LoopThread) -> None:
-    ended = threading.Event()
+def test_an_interrupted_wait_cancels_the_coroutine(
+    thread: LoopThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began, ended = threading.Event(), threading.Event()
 
     async def wait_long() -> None:
+        began.set()
         try:
-            signal.raise_signal(signal.SIGINT)  # the main thread, which waits, hears it
             await asyncio.sleep(patient(60))
         finally:
             ended.set()
 
+    def interrupted(future: "Future[None]", timeout: float | None = None) -> None:
+        assert began.wait(patient(10))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Future, "result", interrupted)
     with pytest.raises(KeyboardInterrupt):
         thread.run(wait_long)
     assert ended.wait(patient(10))

@@ -215,6 +215,7 @@ def change_role(node: BenchNode, what: str, place: tuple[str, int]) -> None:
 CHANGES = st.tuples(st.sampled_from(("", "", "", "follow", "lead", "anew")), st.sampled_from(PLACES))
 
 
+@pytest.mark.thorough
 @examples(300)
 @given(
     ticks=st.lists(st.tuples(st.lists(frames(), max_size=12), CHANGES), min_size=1, max_size=6),
