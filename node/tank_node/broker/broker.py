@@ -297,9 +297,19 @@ class Broker:
     # --- topics ----------------------------------------------------------------------------------
 
     def _on_registered(self) -> None:
-        """Takes roles and pushes from now on: this process's registration is committed, and in the view."""
         self.begin_tick()
-        self.data_folder.mark_registered(self.link.broker_epoch)
+        self.take_part()
+
+    def take_part(self) -> None:
+        """Takes roles and pushes from now on, once this process's registration is committed, in the view, and
+        in the data folder. Until the folder has it the controllers keep this broker fenced. Does nothing
+        where that is done; call it now and then."""
+        if self.roles.registered or not self.link.broker_epoch:
+            return
+        recorded = self.data_folder.mark_registered(self.link.broker_epoch)
+        self.link.hold_back(on=not recorded)
+        if not recorded:
+            return
         self.roles.registered = True
         for topic in list(self.topics.values()):
             self.take_in(topic.view)

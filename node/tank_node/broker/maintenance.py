@@ -30,6 +30,7 @@ class Maintenance:
         their turn. Call it every `Limits.maintenance_ms`."""
         broker = self._broker
         broker.begin_tick()
+        broker.take_part()
         broker.replica_removal.ask()
         broker.look_at_volume()
         began_ms = broker.clock.monotonic_ms()

@@ -31,6 +31,9 @@ class Heartbeats:
         self.serves = False
         """Whether the broker listens and follows the view. Until then its heartbeats say that its view is at
         index 0, so that it stays fenced and leads nothing."""
+        self.held_back = False
+        """Whether its data folder does not have this registration yet, and can't be written. Its heartbeats
+        say the same then."""
         self.room = Room.UNSAID
         self.timeout_ms = FIRST_TIMEOUT_MS
         """The session timeout: after so long the controller fences a silent broker."""
@@ -92,7 +95,7 @@ class Heartbeats:
         self._spoke_ms = now_ms = self._clock.monotonic_ms()
         said_ms, came_ms = self._said
         return pb.BrokerHeartbeat(
-            seen_index=view_index if self.serves else 0,
+            seen_index=view_index if self.serves and not self.held_back else 0,
             wall_ms=self._clock.now_ms(),  # what messages are stamped with; read last, so never too early
             answers_ms=said_ms,
             held_ms=now_ms - came_ms if said_ms else 0,

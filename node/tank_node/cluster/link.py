@@ -289,3 +289,6 @@ class ControllerLink(Protocol):
 
     def say_room(self, room: Room) -> None:
         """Reports that the room for messages on the data folder's volume has changed."""
+
+    def hold_back(self, *, on: bool) -> None:
+        """Keeps this broker fenced from now on, because its data folder can't be written, or ends that."""

@@ -303,6 +303,12 @@ class ControllerStream:
         self._heartbeats.room = room
         self._beat()
 
+    def hold_back(self, *, on: bool) -> None:
+        """As ControllerLink."""
+        if self._heartbeats.held_back != on:
+            self._heartbeats.held_back = on
+            self._beat()
+
     def serve(self) -> None:
         """Notes that the broker listens and follows the view: from now on its heartbeats carry the view's
         index."""

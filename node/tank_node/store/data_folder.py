@@ -2,6 +2,7 @@
 
 ```
 <data>/meta.json                      format version, cluster id, broker id, disk UUID
+<data>/meta.spare                     as large: for a registration on a full disk
 <data>/lock                           held by the process that uses the folder
 <data>/checkpoint[.previous]          see `checkpoint_file`
 <data>/topics/<topic id>/<partition>/ the segments of one log
@@ -67,6 +68,8 @@ class DataFolder:
         """The boot id in `meta.json` when this process took the folder."""
         self._boot_id = ""
         """The boot id of the machine now."""
+        self._is_unmarked = False
+        """Whether `mark_registered` could not write the file."""
 
     @classmethod
     def open(
@@ -147,16 +150,24 @@ class DataFolder:
         except StorageError as error:  # a full disk: reading must be possible
             logger.error("%s", error)
 
-    def mark_registered(self, broker_epoch: int) -> None:
+    def mark_registered(self, broker_epoch: int) -> bool:
         """Writes the boot id and the broker epoch to `meta.json`, after the registration with this folder's
-        claims was committed. Call it before the process takes part in the cluster."""
+        claims was committed. Call it before the process takes part in the cluster; False: the file can't be
+        written now. A process that took part all the same could acknowledge messages with a folder that
+        claims less at the next start, and the controllers would let a replica without them lead."""
         boot_id = self.meta.boot_id if self.recovered.tail_sure else self._boot_id
         if (self.meta.boot_id, self.meta.broker_epoch) == (boot_id, broker_epoch):
-            return
+            return True
         try:
             self._meta_file.store(boot_id=boot_id, broker_epoch=broker_epoch)
-        except OSError as error:  # safe: the next start claims less than the folder has
-            logger.error("cannot write %s: %s", self._meta_file.path, error.strerror)
+        except OSError as error:
+            if not self._is_unmarked:  # it is tried again every second
+                sentence = "cannot write %s: %s; the broker takes no part in the cluster until it can"
+                logger.error(sentence, self._meta_file.path, error.strerror)
+            self._is_unmarked = True
+            return False
+        self._is_unmarked = False
+        return True
 
     # ---- logs ----
 

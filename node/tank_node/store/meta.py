@@ -1,5 +1,7 @@
 """`meta.json`: the identity of a data folder. Pure but for `MetaFile` and `open_meta`."""
 
+import contextlib
+import errno
 import json
 import os
 from collections.abc import Callable
@@ -15,6 +17,9 @@ KAFKA_LAYOUT = formats(KAFKA).data_folder
 """The layout of a folder with logs of Kafka's record batches."""
 NEW_FOLDER = formats(OWN.lowest).data_folder
 """The layout of a new data folder: the oldest, because the cluster's feature level is not known yet."""
+
+_FILE_BYTES = 1024
+"""The size of the file, filled up with spaces, and of the spare one, which takes its place on a full disk."""
 
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
@@ -67,13 +72,16 @@ def decode_meta(content: bytes, path: str) -> Meta:
 
 
 class MetaFile:
-    """The file itself, replaced atomically."""
+    """The file itself, replaced atomically, and a spare file of the same size: on a full disk a broker that
+    is started again writes its registration into that one, which needs no room, and gives it the name. Else
+    it could not take part, and what it alone has could not be read."""
 
-    __slots__ = ("_disk", "meta", "path")
+    __slots__ = ("_disk", "_spare", "meta", "path")
 
     def __init__(self, disk: Disk, path: str, meta: Meta) -> None:
         self._disk = disk
         self.path = path
+        self._spare = os.path.join(os.path.dirname(path), "meta.spare")
         self.meta = meta
 
     @classmethod
@@ -87,8 +95,36 @@ class MetaFile:
     def store(self, **changes: object) -> None:
         """Writes the file with some fields changed. Raises OSError."""
         meta = replace(self.meta, **changes)  # type: ignore[arg-type]
-        replace_file(self._disk, self.path, encode_meta(meta))
+        content = encode_meta(meta).ljust(_FILE_BYTES)
+        try:
+            self._replace(self.path, content)
+        except OSError as error:
+            fits = len(content) == _FILE_BYTES and self._disk.exists(self._spare)
+            if error.errno != errno.ENOSPC or not fits:
+                raise
+            self._use_spare(content)
         self.meta = meta
+        if not self._disk.exists(self._spare):
+            with contextlib.suppress(OSError):  # there will be room later
+                self._replace(self._spare, b" " * _FILE_BYTES)
+
+    def _replace(self, path: str, content: bytes) -> None:
+        try:
+            replace_file(self._disk, path, content)
+        except OSError:
+            with contextlib.suppress(OSError):  # what is left of it has room that others need
+                self._disk.remove(path + ".new")
+            raise
+
+    def _use_spare(self, content: bytes) -> None:
+        fd = self._disk.open(self._spare)
+        try:
+            self._disk.write_at(fd, [content], 0)
+            self._disk.sync(fd)
+        finally:
+            self._disk.close(fd)
+        self._disk.rename(self._spare, self.path)
+        self._disk.sync_folder(os.path.dirname(self.path))
 
 
 def machine_boot_id() -> str:

@@ -201,6 +201,15 @@ def test_heartbeats_say_what_was_seen_but_not_before_it_serves(node: Node) -> No
     assert line.all("heartbeat")[-1].heartbeat.seen_index == 9, "so that it is let in at once"
 
 
+def test_a_broker_that_is_held_back_stays_fenced_until_that_ends(node: Node) -> None:
+    line = node.register()
+    node.stream.hold_back(on=True)
+    node.stream.serve()
+    assert {m.heartbeat.seen_index for m in line.all("heartbeat")} == {0}
+    node.stream.hold_back(on=False)
+    assert line.all("heartbeat")[-1].heartbeat.seen_index == 7, "said at once"
+
+
 def pass_in_ticks(node: Node, ms: int) -> None:
     """The broker's clock goes on, and the session hears of it as often as it does in a process."""
     while ms > 0:

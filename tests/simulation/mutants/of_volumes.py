@@ -28,4 +28,12 @@ MUTANTS = (
         Kind.CLUSTER,
         told="volumes_that_are_all_full_change_no_leader",
     ),
+    Mutant(
+        "a broker takes part though its folder does not know its registration",
+        "tank_node.broker.broker.Broker.take_part",
+        "        self.link.hold_back(on=not recorded)\n        if not recorded:\n            return\n",
+        "",
+        Kind.CLUSTER,
+        told="a_volume_without_a_byte_keeps_the_registration_out_of_the_folder",
+    ),
 )

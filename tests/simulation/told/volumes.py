@@ -63,6 +63,35 @@ def volumes_that_are_all_full_change_no_leader() -> None:
         story.rest()
 
 
+def a_volume_without_a_byte_keeps_the_registration_out_of_the_folder() -> None:
+    """A alone has what was acknowledged last. It is started on a volume where not even its registration can
+    be written: it takes no part, so what it does then can't be of a registration that the next start does not
+    know, by which the controllers would take the folder for one that was put back in time."""
+    with telling({"flush": "disk", "min.insync.replicas": "1"}) as story:
+        a, b, c = story.cast
+        story.append(a)
+        b.end(False)
+        c.end(False)
+        story.until(lambda: story.placed.in_sync == (a.broker_id,), "A's being alone")
+        story.append(a)
+        a.end(False)
+        a.disk.remove("/data/meta.spare")  # which is there for this
+        a.disk.capacity_bytes = a.disk.used_bytes
+        a.start()
+        registered = story.state.brokers[a.broker_id].epoch
+        story.until(lambda: story.state.brokers[a.broker_id].epoch > registered, "A's registration")
+        story.go_on(10 * SECOND)
+        must(story.state.brokers[a.broker_id].fenced, "A takes part with a folder that does not know it")
+        a.end(True)
+        b.start()
+        c.start()
+        a.disk.capacity_bytes = None
+        a.start()
+        story.until(lambda: story.are_in_sync(a, b, c), "all being in sync")
+        must(story.placed.lossy_elections == 0, "an election was lossy")
+        story.rest()
+
+
 def _fill(story: ToldStory, machine: BrokerMachine) -> None:
     """What is free is less than the volume's hundredth from now on; removing BALLAST frees most of it."""
     disk = machine.disk
@@ -75,4 +104,5 @@ STORIES: tuple[Callable[[], None], ...] = (
     a_leaders_volume_is_full,
     room_that_is_free_again_brings_no_leadership_back,
     volumes_that_are_all_full_change_no_leader,
+    a_volume_without_a_byte_keeps_the_registration_out_of_the_folder,
 )

@@ -62,6 +62,7 @@ class InstantController:
         self.silence_ms = 0
         self.producer_ids_left = 0
         self.room = Room.UNSAID
+        self.held_back = False
         self._ids = 0
         self._producers: dict[str, tuple[int, int]] = {}
 
@@ -84,6 +85,9 @@ class InstantController:
 
     def say_room(self, room: Room) -> None:
         self.room = room
+
+    def hold_back(self, *, on: bool) -> None:
+        self.held_back = on
 
     def propose_in_sync(self, changes: Sequence[InSyncChange], done: Callable[[ChangeOutcome], None]) -> None:
         self.proposed += [(change, done) for change in changes]
