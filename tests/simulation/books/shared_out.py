@@ -68,7 +68,8 @@ class SharedOut:
              member_id, self.group_id, member_epoch, shown)  # fmt: skip
         by_epoch = self._told[member_id]
         by_epoch[epoch] = max(by_epoch.get(epoch, 0), member_epoch)
-        if given is not None and epoch >= self._last_leader_epoch:
+        is_member = member_id in self.image.standings  # else its session ended before this answer came
+        if given is not None and is_member and epoch >= self._last_leader_epoch:
             self._last_leader_epoch = epoch
             self._check_alone(member_id, frozenset(given.values()))
 

@@ -105,6 +105,14 @@ def test_a_reader_who_is_no_member_any_more_is_none() -> None:
     books.told("b", 2, 0)
 
 
+def test_an_answer_that_comes_after_its_members_session_gives_it_nothing() -> None:
+    books = Books()
+    books.store(("a", has(1, 0)))
+    books.store(("a", None), ("b", has(3, 0)), epoch=3)
+    books.told("b", 3, 0)
+    books.told("a", 1, 0)
+
+
 def test_a_coordinator_of_before_may_say_what_was_so_before() -> None:
     books = Books()
     books.store(("a", has(1, 0)))
