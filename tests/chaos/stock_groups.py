@@ -99,9 +99,14 @@ class LibrdkafkaMember(GroupMember):
             try:
                 self._live(self._begins())
             except KafkaException as error:
-                if self.instance_id is None or error.args[0].code() != KafkaError._FATAL:
-                    raise
+                code = error.args[0].code()
                 # Fenced: a join that it had given up came late, and counts as another process.
+                is_fenced = self.instance_id is not None and code == KafkaError._FATAL
+                # It asked a broker for offsets that was the coordinator a moment ago, and does not ask the
+                # next one: that consumer reads nothing any more (issue 5586 there), another one does.
+                asks_no_more = code == KafkaError.NOT_COORDINATOR
+                if not is_fenced and not asks_no_more:
+                    raise
                 self.refused += 1
 
     def _live(self, until_s: float) -> None:
