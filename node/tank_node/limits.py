@@ -224,6 +224,9 @@ class Limits:
     """The longest wait of an old client on a partition that can't be read here now. Nothing would wake it
     when the partition becomes readable, so it has to ask again."""
 
+    iggy_request_bytes: int = 10 * MIB
+    """The most bytes of a request of an Iggy client that sends no messages, as in Iggy."""
+
     described_partitions: int = 2_000
     """The most partitions in one answer to Kafka's DescribeTopicPartitions, as in Kafka: the event loop is
     held up for some milliseconds."""

@@ -160,3 +160,4 @@ class ConnectionProtocol(IntEnum):
 
     TANK = 1
     KAFKA = 2
+    IGGY = 3

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from tank_node.api.routes import BrokerApi
-from tank_node.app.config import MINUTE_MS, ListenAddress, NodeConfig
+from tank_node.app.config import ANY_ERA, MINUTE_MS, ListenAddress, NodeConfig
 from tank_node.app.ports import Port, Ports, listen_error
 from tank_node.app.stop import bounded_stop, stop_at_once
 from tank_node.broker.broker import Broker
@@ -34,6 +34,7 @@ from tank_node.cluster.view import KAFKA, KAFKA_OUTSIDE, OUTSIDE
 from tank_node.coordinators.groups_at_start import GroupsAtStart
 from tank_node.coordinators.machine.group_settings import GroupSettings
 from tank_node.disk import OsDisk
+from tank_node.iggy.settings import IggySettings
 from tank_node.kafka.settings import KafkaSettings
 from tank_node.limits import Limits
 from tank_node.metrics import Metrics
@@ -72,6 +73,7 @@ class Started:
 
     listen: ListenAddress
     kafka: ListenAddress | None
+    iggy: ListenAddress | None
     http: ListenAddress | None
     data: Path
     cluster_id: str
@@ -180,6 +182,7 @@ class NodeProcess(ABC):
             (ports.outside, partial(open_session, broker, is_outside=True)),
             (ports.kafka, open_kafka),
             (ports.kafka_outside, partial(open_kafka, is_outside=True)),
+            (ports.iggy, partial(_open_iggy_session, broker, self._iggy_settings(), str(self.config.data))),
         )
         return [port.listener(opener) for port, opener in wanted if port is not None]
 
@@ -203,6 +206,16 @@ class NodeProcess(ABC):
             self.auto_creates if auto_create is None else auto_create,
             config.kafka_default_partitions,
             config.kafka_client_metrics,
+        )
+
+    def _iggy_settings(self) -> IggySettings:
+        config, port = self.config, self._ports.iggy
+        anonymous = config.iggy_anonymous
+        return IggySettings(
+            "" if config.iggy_era == ANY_ERA else config.iggy_era,
+            (config.iggy is not None and config.iggy.is_loopback) if anonymous is None else anonymous,
+            config.iggy_poll_wait_ms,
+            0 if port is None else port.address.port,
         )
 
     async def _serve(
@@ -328,6 +341,7 @@ class NodeProcess(ABC):
         return Started(
             listen=self._ports.tank.address,
             kafka=self._ports.kafka.address if self._ports.kafka else None,
+            iggy=self._ports.iggy.address if self._ports.iggy else None,
             http=http,
             data=Path(self.data_folder.path),
             cluster_id=self.data_folder.meta.cluster_id,
@@ -407,6 +421,19 @@ def _open_kafka_session(broker: Broker, settings: KafkaSettings, *, is_outside: 
     from tank_node.kafka.dispatch import open_session as open_kafka
 
     return open_kafka(broker, settings=settings, is_outside=is_outside)
+
+
+def _open_iggy_session(broker: Broker, settings: IggySettings, data: str) -> Session:
+    """Makes the session of an Iggy client. The first one imports the protocol."""
+    from tank_node.app.host_facts import HostWatch
+    from tank_node.iggy.dispatch import open_session as open_iggy
+    from tank_node.iggy.services import IggyServices
+    from tank_node.iggy.shared_state import shared
+
+    services = shared(
+        broker, IggyServices, lambda _: IggyServices(settings=settings, host=HostWatch(data).look)
+    )
+    return open_iggy(broker, services)
 
 
 def _coordinate(broker: Broker) -> None:

@@ -102,6 +102,8 @@ class Broker:
         self.forwarding = Forwarding()
         self.kafka: dict[type, object] = {}
         """What the sessions of Kafka's protocol share, by class, see `kafka.shared_state`."""
+        self.iggy: dict[type, object] = {}
+        """What those of Iggy's protocol share, likewise, see `iggy.shared_state`."""
         self.groups: object = None
         """The coordinator of consumer groups, made at its first use likewise, see `coordinators.groups`."""
         self.group_router: object = None
