@@ -9,11 +9,13 @@ from tank_node.cluster.iggy_parts import IggyGroupView
 from tank_node.cluster.view import TopicView
 from tank_node.iggy.access import Access
 from tank_node.iggy.consumers import wire_id
+from tank_node.iggy.coordinator_wait import Heard, ask_for_error, ask_patiently
 from tank_node.iggy.numbers import group_of, iggy_view, topic_of
 from tank_node.iggy.records import group_record
 from tank_node.iggy.refusals import of_code
 from tank_node.iggy.streams import answer_missing, chosen_number, iggy_name
-from tank_node.peers.iggy.iggy_memberships import IggyMemberName, IggyMemberShown, memberships_of
+from tank_node.coordinators.machine.iggy_requests import IggyMemberName
+from tank_node.peers.iggy.iggy_memberships import memberships_of
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated.iggy import (
     CreateConsumerGroupRequest,
@@ -28,6 +30,7 @@ from tank_protos.generated.iggy import (
     SyncConsumerGroupRequest,
     SyncConsumerGroupResponse,
 )
+from tank_protos.generated.tank import IggyMemberListed
 from tank_protos.iggy.eras import B3, SEED
 from tank_protos.iggy.errors import IggyError, IggyRefusal
 
@@ -56,9 +59,39 @@ def get_consumer_group(call: "IggyCall", payload: memoryview) -> None:
     _show(call, topic, group)
 
 
+class _Members:
+    """Asks the coordinator of one group for its members."""
+
+    __slots__ = ("_born", "_call", "_found")
+
+    def __init__(self, call: "IggyCall", born: int) -> None:
+        self._call = call
+        self._born = born
+        self._found: Sequence[IggyMemberListed] = ()
+
+    def ask(self, done: Callable[[ErrorCode, Sequence[IggyMemberListed]], None]) -> None:
+        """Calls `done` with the members, when the coordinator is there."""
+        ask_patiently(self._call, self._describe, partial(self._described, done))
+
+    def _describe(self, heard: Heard) -> None:
+        session = self._call.session
+        memberships_of(session.broker).describe(self._born, session, partial(self._told, heard))
+
+    def _told(self, heard: Heard, error: ErrorCode, members: Sequence[IggyMemberListed]) -> None:
+        self._found = members
+        heard(error, None)
+
+    def _described(
+        self,
+        done: Callable[[ErrorCode, Sequence[IggyMemberListed]], None],
+        error: ErrorCode,
+        nothing: int | None,
+    ) -> None:
+        done(error, self._found)
+
+
 def _show(call: "IggyCall", topic: TopicView, group: IggyGroupView) -> None:
-    session = call.session
-    memberships_of(session.broker).describe(group.born, session, partial(_show_with, call, topic, group))
+    _Members(call, group.born).ask(partial(_show_with, call, topic, group))
 
 
 def _show_with(
@@ -66,7 +99,7 @@ def _show_with(
     topic: TopicView,
     group: IggyGroupView,
     error: ErrorCode,
-    members: Sequence[IggyMemberShown],
+    members: Sequence[IggyMemberListed],
 ) -> None:
     if call.session.closed:
         return
@@ -97,14 +130,12 @@ class _Listing:
         self._members: dict[int, int] = {}
 
     def begin(self) -> None:
-        session = self._call.session
-        memberships = memberships_of(session.broker)
         if not self._groups:
             self._finish()
         for group in self._groups:
-            memberships.describe(group.born, session, partial(self._told, group.number))
+            _Members(self._call, group.born).ask(partial(self._told, group.number))
 
-    def _told(self, number: int, error: ErrorCode, members: Sequence[IggyMemberShown]) -> None:
+    def _told(self, number: int, error: ErrorCode, members: Sequence[IggyMemberListed]) -> None:
         self._members[number] = 0 if error else len(members)
         self._left -= 1
         if not self._left and not self._call.session.closed:
@@ -150,8 +181,8 @@ def _created(call: "IggyCall", topic: TopicView, outcome: IggyOutcome) -> None:
         call.answer()
     elif group is None:  # deleted since
         call.fail(IggyError.CONSUMER_GROUP_ID_NOT_FOUND)
-    else:
-        _show(call, topic, group)
+    else:  # nobody can have joined it before the client has heard of it
+        _show_with(call, topic, group, ErrorCode.NONE, ())
 
 
 def delete_consumer_group(call: "IggyCall", payload: memoryview) -> None:
@@ -181,18 +212,14 @@ def join_consumer_group(call: "IggyCall", payload: memoryview) -> None:
     session.endings["memberships"] = partial(memberships.ended, session.serial)
     is_sticky = call.era.version >= B3.version
     member = IggyMemberName(session.serial, session.client_number, is_sticky)
-    memberships.join(group.born, member, _ender(call))
+    ask_for_error(call, partial(memberships.join, group.born, member), partial(_end, call))
 
 
 def leave_consumer_group(call: "IggyCall", payload: memoryview) -> None:
     """Ends the connection's membership."""
     _, group = _find(call, LeaveConsumerGroupRequest.decode(payload, call.era.version))
     session = call.session
-    memberships_of(session.broker).leave(group.born, session.serial, _ender(call))
-
-
-def _ender(call: "IggyCall") -> Callable[[ErrorCode], None]:
-    return partial(_end, call)
+    memberships_of(session.broker).leave(group.born, session.serial, partial(_end, call))
 
 
 def sync_consumer_group(call: "IggyCall", payload: memoryview) -> None:

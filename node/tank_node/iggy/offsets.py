@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Final
 from tank_node.cluster.view import TopicView
 from tank_node.iggy.access import Access
 from tank_node.iggy.consumers import NamedConsumer, consumer_of, wanted_partition
+from tank_node.iggy.coordinator_wait import ask_for_error, ask_patiently
 from tank_node.iggy.numbers import partition_of, topic_of
 from tank_node.iggy.refusals import of_code, of_stored, refusal
 from tank_node.iggy.streams import answer_missing
 from tank_node.peers.iggy.iggy_memberships import memberships_of
-from tank_node.peers.iggy.iggy_offsets import IggyPlace, offsets_of
+from tank_node.peers.iggy.iggy_offsets import offsets_of
+from tank_node.peers.iggy.position_cache import IggyPlace
 from tank_node.stored.outcome import StoredOutcome
 from tank_node.stored.results import Fetched, StoredWanted
 from tank_node.stored.stored_partitions import stored_partitions
@@ -45,7 +47,8 @@ def get_consumer_offset(call: "IggyCall", payload: memoryview) -> None:
         return
     wanted = wanted_partition(call, request.has_partition, request.partition)
     place = _place(call, topic, consumer, wanted)
-    offsets_of(call.session.broker).get(place, call.session, partial(_got, call, place))
+    get = offsets_of(call.session.broker).get
+    ask_patiently(call, partial(get, place, call.session), partial(_got, call, place))
 
 
 def _got(call: "IggyCall", place: IggyPlace, error: ErrorCode, offset: int | None) -> None:
@@ -81,7 +84,8 @@ def store_consumer_offset(call: "IggyCall", payload: memoryview) -> None:
     wanted = wanted_partition(call, request.has_partition, request.partition)
     place = _place(call, topic, consumer, wanted)
     done = partial(_stored, call, consumer, place.partition, request.offset)
-    offsets_of(call.session.broker).store(place, request.offset, call.session, done)
+    store = offsets_of(call.session.broker).store
+    ask_for_error(call, partial(store, place, request.offset, call.session), done)
 
 
 def _stored(
@@ -105,7 +109,8 @@ def delete_consumer_offset(call: "IggyCall", payload: memoryview) -> None:
     consumer = consumer_of(call, request.consumer, topic)
     wanted = wanted_partition(call, request.has_partition, request.partition)
     place = _place(call, topic, consumer, wanted)
-    offsets_of(call.session.broker).delete(place, call.session, partial(_deleted, call))
+    delete = offsets_of(call.session.broker).delete
+    ask_for_error(call, partial(delete, place, call.session), partial(_deleted, call))
 
 
 def _deleted(call: "IggyCall", error: ErrorCode) -> None:

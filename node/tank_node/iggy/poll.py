@@ -1,15 +1,18 @@
 """Polls messages of one partition, and stores the consumer's offset if it wants that (100)."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tank_node.cluster.view import TopicView
 from tank_node.iggy.access import Access
 from tank_node.iggy.consumers import NamedConsumer, consumer_of, wanted_partition
+from tank_node.iggy.coordinator_wait import ask_patiently
 from tank_node.iggy.numbers import partition_of, topic_of
-from tank_node.iggy.refusals import of_code, of_stored, refusal
+from tank_node.iggy.refusals import IggyFault, of_code, of_stored, refusal
 from tank_node.iggy.waits import IggyPause
 from tank_node.peers.iggy.iggy_memberships import memberships_of
-from tank_node.peers.iggy.iggy_offsets import IggyPlace, offsets_of
+from tank_node.peers.iggy.iggy_offsets import offsets_of
+from tank_node.peers.iggy.position_cache import IggyPlace
 from tank_node.stored.outcome import StoredOutcome
 from tank_node.stored.results import Fetched, StoredWanted
 from tank_node.stored.stored_partitions import stored_partitions
@@ -38,8 +41,8 @@ class _Poll:
     """A request, until it is answered."""
 
     __slots__ = (
-        "_answer", "_call", "_commits", "_consumer", "_count", "_kind", "_partition", "_topic", "_value",
-        "_wait_ms",
+        "_answer", "_call", "_commits", "_consumer", "_count", "_kind", "_named", "_partition", "_topic",
+        "_value", "_wait_ms",
     )  # fmt: skip
 
     def __init__(
@@ -53,6 +56,8 @@ class _Poll:
         self._kind = _kind_of(request.strategy)
         self._value = request.value
         self._partition = 0
+        self._named: int | None = None
+        """The partition that a group's member names; None: the next of its own is polled."""
         self._wait_ms = call.session.settings.poll_wait_ms
         self._answer: PollAnswer | None = None
 
@@ -62,7 +67,8 @@ class _Poll:
         call = self._call
         if self._kind is PollingKind.NEXT:
             place = IggyPlace(self._consumer.key, self._topic.topic_id, partition)
-            offsets_of(call.session.broker).get(place, call.session, self._know_offset)
+            get = offsets_of(call.session.broker).get
+            ask_patiently(call, partial(get, place, call.session), self._know_offset)
             return
         value = self._value
         if self._kind is PollingKind.OFFSET:
@@ -75,27 +81,28 @@ class _Poll:
         call, group = self._call, self._consumer.group
         session = call.session
         assert group is not None
-        memberships = memberships_of(session.broker)
-        found: int | ErrorCode
-        if call.era is V11 and wanted is not None:
-            error = memberships.may_poll(group.born, session.serial, wanted)
-            found = error or partition_of(call, self._topic, wanted)
-        else:
-            found = memberships.next_partition(group.born, session.serial)
+        self._named = None if wanted is None or call.era is not V11 else partition_of(call, self._topic, wanted)
+        found = self._judged()
         if not isinstance(found, ErrorCode):
             self.of_partition(found)
         elif found is ErrorCode.COORDINATOR_NOT_AVAILABLE:
-            memberships.when_heard(group.born, session.serial, self._is_heard)
+            memberships_of(session.broker).when_heard(group.born, session.serial, self._is_heard)
         else:
             self._is_refused(found)
 
-    def _is_heard(self) -> None:
-        call, group = self._call, self._consumer.group
-        session = call.session
-        if session.closed:
-            return
+    def _judged(self) -> int | ErrorCode:
+        """The partition that the member polls now, or why it polls none. `_end` has to follow."""
+        group, session, named = self._consumer.group, self._call.session, self._named
         assert group is not None
-        found = memberships_of(session.broker).next_partition(group.born, session.serial)
+        memberships = memberships_of(session.broker)
+        if named is None:
+            return memberships.next_partition(group.born, session.serial)
+        return memberships.begin_poll(group.born, session.serial, named) or named
+
+    def _is_heard(self) -> None:
+        if self._call.session.closed:
+            return
+        found = self._judged()
         if isinstance(found, ErrorCode):
             self._is_refused(found)
         else:
@@ -114,7 +121,7 @@ class _Poll:
         if self._call.session.closed:
             return
         if error:
-            self._call.fail(of_code(error))
+            self._fail(of_code(error))
         elif offset is None:
             self._fetch(StoredStrategy.FIRST, 0)
         else:
@@ -129,7 +136,7 @@ class _Poll:
     def _fetched(self, fetched: Fetched) -> None:
         call = self._call
         if fetched.outcome is not StoredOutcome.DONE:
-            call.fail(of_stored(fetched.outcome))
+            self._fail(of_stored(fetched.outcome))
             return
         answer = PollAnswer(call.era, self._topic.topic_id, self._partition, max(fetched.mark - 1, 0))
         left = self._count
@@ -176,12 +183,19 @@ class _Poll:
         call, group, answer = self._call, self._consumer.group, self._answer
         session = call.session
         assert answer is not None
-        if group is not None and last is not None:
+        if group is not None:
             memberships = memberships_of(session.broker)
             memberships.polled(group.born, session.serial, self._partition, last)
-            if stored:
+            if stored and last is not None:
                 memberships.stored(group.born, session.serial, self._partition, last)
         call.answer(answer.payload())
+
+    def _fail(self, fault: IggyFault) -> None:
+        call, group = self._call, self._consumer.group
+        session = call.session
+        if group is not None:
+            memberships_of(session.broker).polled(group.born, session.serial, self._partition, None)
+        call.fail(fault)
 
 
 def poll_messages(call: "IggyCall", payload: memoryview) -> None:

@@ -304,8 +304,9 @@ class IggySession(Session):
             self._first = bytes(head[:_FIRST_BYTES])
             self._detector.feed(self._first)
         most_bytes = self.limits.frame_bytes
-        framing = vsr if self.is_framed else classic
-        return framing.frame_bytes(head, most_bytes) or 0
+        if self.is_framed:
+            return vsr.frame_bytes(head, most_bytes) or 0
+        return classic.request_bytes(head, most_bytes) or 0
 
     def _must_wait(self, head: Buffer) -> bool:
         """Whether the next request has to wait for those before it."""

@@ -40,9 +40,10 @@ class IggyPause(Waiter[Partition]):
         self._deadlines = deadlines
         self._go_on = go_on
 
-    def begin(self) -> Callable[[], None]:
-        """Calls `go_on` soon. Returns what ends the pause without it, for a connection that ends."""
-        self._deadlines.wait(self, (), 0)
+    def begin(self, ms: int = 0) -> Callable[[], None]:
+        """Calls `go_on` after this time. Returns what ends the pause without it, for a connection that
+        ends."""
+        self._deadlines.wait(self, (), ms)
         return self.gone
 
     def expired(self) -> None:

@@ -83,7 +83,7 @@ class IggyLine:
     def frame(self, code: int, payload: bytes) -> bytes:
         """Returns a request's frame; a change has the next number."""
         if not self.is_framed:
-            return classic.request(code, payload)
+            return classic.request(code, [payload])
         operation = operation_of(code)
         if is_replicated(operation):
             self._changes += 1

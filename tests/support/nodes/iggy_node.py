@@ -3,10 +3,12 @@
 from pathlib import Path
 
 from tank_node.broker.broker import Broker
+from tank_node.coordinators.groups_at_start import GroupsAtStart
 from tank_node.broker.maintenance import Maintenance
 from tank_node.disk import Disk, OsDisk
 from tank_node.limits import Limits
 from tank_node.metrics import Metrics
+from tank_node.peers.group_router import router_of
 from tank_node.store.data_folder import DataFolder
 from tank_node.store.flusher import Flusher
 from tank_protos import feature_levels
@@ -36,7 +38,11 @@ class IggyNode(BenchNode):
             self.data_folder, self.state, self.flusher, self.clock, limits or Limits(), self.metrics
         )
         self.broker.open()
+        GroupsAtStart(self.broker, lambda: self._coordinate())
         self.maintenance = Maintenance(self.broker)
+
+    def _coordinate(self) -> None:
+        router_of(self.broker)
 
     def settle(self, ms: int = 0) -> None:
         """Disks sync, timers fire, and what they lead to is done."""
