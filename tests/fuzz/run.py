@@ -30,6 +30,7 @@ from tests.fuzz import (
     codec_target,
     flexible_target,
     forward_target,
+    iggy_target,
     kafka_live_target,
     kafka_records_target,
     kafka_session_target,
@@ -42,7 +43,7 @@ from tests.fuzz import (
 from tests.support.patience import patient
 
 SHARES = {
-    "messages": 0.40,
+    "messages": 0.36,
     "flexible": 0.03,
     "kafka": 0.05,
     "batches": 0.1,
@@ -53,6 +54,8 @@ SHARES = {
     "forward": 0.02,
     "pushes": 0.02,
     "kafka sessions": 0.03,
+    "iggy": 0.03,
+    "iggy messages": 0.01,
     "live": 0.05,
     "kafka live": 0.03,
 }
@@ -93,6 +96,8 @@ _ALONE: dict[str, Case] = {
     "forward": forward_target.conversation,
     "pushes": push_target.conversation,
     "kafka sessions": kafka_session_target.conversation,
+    "iggy": iggy_target.frame,
+    "iggy messages": iggy_target.messages,
 }
 """The targets whose cases need nothing but chance."""
 

@@ -55,7 +55,8 @@ def _index(protocol: Protocol, by_id: dict[int | str, list[Message]]) -> Iterato
         yield f"How lengths, lists and tags are written: {form}. What the columns mean: {columns}."
     elif has_own_frames:
         columns = "[how tables are read](../README.md#reading-the-tables)"
-        yield f"Frames, and what the versions are: [{protocol.name}](../{protocol.name}.md). What the columns mean: {columns}."
+        frames = f"[{protocol.name}](../{protocol.name}.md)"
+        yield f"Frames, and what the versions are: {frames}. What the columns mean: {columns}."
     else:
         yield "[The protocol](../README.md) explains frames, the columns of the tables, and the error bytes."
     yield ""

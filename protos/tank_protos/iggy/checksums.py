@@ -9,8 +9,8 @@ from xxhash import xxh3_64_intdigest, xxh32_intdigest
 from tank_protos.wire.buffer import Buffer
 
 BATCH_FIELDS: Final = Struct("<QQQQQI")
-"""What a batch's checksum covers before the messages' checksums: partition, base offset, base timestamp, origin
-timestamp, length, count."""
+"""What a batch's checksum covers before the messages' checksums: partition, base offset, base timestamp,
+origin timestamp, length, count."""
 
 
 def xxh3(data: Buffer) -> int:
@@ -24,8 +24,8 @@ def crc32(data: Buffer) -> int:
 
 
 def batch_checksum(fields: tuple[int, int, int, int, int, int], checksums: bytes) -> int:
-    """Returns the checksum of a batch: XXH3-64 over the header's fields and its messages' checksums, which are
-    eight bytes each."""
+    """Returns the checksum of a batch: XXH3-64 over the header's fields and its messages' checksums, which
+    are eight bytes each."""
     return xxh3_64_intdigest(BATCH_FIELDS.pack(*fields) + checksums)
 
 

@@ -42,7 +42,9 @@ def request_bytes(head: Buffer, most_bytes: int = MAX_FRAME_BYTES) -> int | None
         return None
     (length,) = _LENGTH.unpack_from(head)
     if not CODE_BYTES <= length <= most_bytes - LENGTH_BYTES:
-        raise OutOfRange(f"a request of {length} bytes; {CODE_BYTES} to {most_bytes - LENGTH_BYTES} are possible")
+        raise OutOfRange(
+            f"a request of {length} bytes; {CODE_BYTES} to {most_bytes - LENGTH_BYTES} are possible"
+        )
     return LENGTH_BYTES + int(length)
 
 

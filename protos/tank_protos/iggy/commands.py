@@ -105,9 +105,7 @@ FIRST_REPLICATED: Final = VsrOperation.CREATE_STREAM
 CODES: Final = {
     VsrOperation.REGISTER: IggyCode.LOGIN_SESSION,
     VsrOperation.LOGOUT: IggyCode.LOGOUT_USER,
-    **{
-        operation: IggyCode[operation.name] for operation in VsrOperation if operation >= FIRST_REPLICATED
-    },
+    **{operation: IggyCode[operation.name] for operation in VsrOperation if operation >= FIRST_REPLICATED},
 }
 """The command of each operation but READ. A login by token is a REGISTER, too."""
 OPERATIONS: Final = {code: operation for operation, code in CODES.items()} | {

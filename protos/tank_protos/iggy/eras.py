@@ -1,7 +1,7 @@
 """The eras of Iggy's protocol: what changed from release to release, as values.
 
-An era's `version` is the version of the generated messages. `V12`, which no stable client speaks, has the next
-number reserved.
+An era's `version` is the version of the generated messages. `V12`, which no stable client speaks, has the
+next number reserved.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """Iggy's error codes by name, and what they are in each era.
 
-`IggyError` has the numbers, as newer servers use them; `IggyTrouble` what happens to a request here, for which
-eras have different numbers. `code_of` is the one place that knows the differences.
+`IggyError` has the numbers, as newer servers use them; `IggyTrouble` what happens to a request here, for
+which eras have different numbers. `code_of` is the one place that knows the differences.
 """
 
 from enum import Enum, IntEnum, auto
@@ -155,7 +155,11 @@ _TROUBLES: Final = {
     IggyTrouble.NOT_ACKNOWLEDGED: (IggyError.ERROR, IggyError.DISCONNECTED, IggyError.ERROR),
     IggyTrouble.DISK: (IggyError.ERROR, IggyError.CANNOT_WRITE_FILE, IggyError.ERROR),
     IggyTrouble.MALFORMED: (IggyError.INVALID_COMMAND, IggyError.INVALID_COMMAND, IggyError.INVALID_FORMAT),
-    IggyTrouble.OVERLOADED: (IggyError.ERROR, IggyError.FEATURE_UNAVAILABLE, IggyError.TRANSIENT_NOT_ACCEPTED),
+    IggyTrouble.OVERLOADED: (
+        IggyError.ERROR,
+        IggyError.FEATURE_UNAVAILABLE,
+        IggyError.TRANSIENT_NOT_ACCEPTED,
+    ),
     IggyTrouble.UNKNOWN_COMMAND: (
         IggyError.INVALID_COMMAND,
         IggyError.INVALID_COMMAND,

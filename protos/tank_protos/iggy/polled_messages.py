@@ -17,7 +17,7 @@ from tank_protos.iggy.eras import Era, MessageChecksum, MessageLayout
 from tank_protos.iggy.header_map import UserHeader
 from tank_protos.iggy.kinds import HeaderKind
 from tank_protos.iggy.limits import MAX_HEADER_FIELD_BYTES, MAX_HEADERS_BYTES
-from tank_protos.iggy.sent_messages import BATCH_HEAD, BATCH_MESSAGE
+from tank_protos.iggy.sent_messages import BATCH_HEAD
 from tank_protos.iggy.stored_header import NO_ID
 from tank_protos.kafka import record_batch
 from tank_protos.kafka.limits import MAX_UNPACKED_BYTES

@@ -200,9 +200,7 @@ def _map_of(data: bytes, has_key_kinds: bool, index: int) -> _Map:
         raise
     except WireError as error:
         raise IggyRefusal(IggyError.INVALID_HEADER_VALUE, str(error), index) from None
-    kinds = bytes(
-        [stored_header.kinds_byte(header.key_kind, header.value_kind) for header in found]
-    )
+    kinds = bytes([stored_header.kinds_byte(header.key_kind, header.value_kind) for header in found])
     is_plain = kinds.count(DEFAULT_KINDS) == len(kinds) and found[0].key != stored_header.NAME
     return _Map(tuple([(header.key, header.value) for header in found]), kinds, is_plain)
 

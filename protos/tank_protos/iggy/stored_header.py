@@ -1,9 +1,9 @@
 """The one reserved header of a record: what Iggy's messages have and records don't.
 
-`u8 1, u128 id, u16 microseconds, u8 ...`, little-endian: the id (0: derived from the message's place), what the
-timestamp has beside whole milliseconds, and a byte for each user header behind it, its value's kind in the low
-four bits and its key's kind in the high ones. It stands first in a record that needs it. A user header of the
-same name may stand first only behind one of ours.
+`u8 1, u128 id, u16 microseconds, u8 ...`, little-endian: the id (0: derived from the message's place), what
+the timestamp has beside whole milliseconds, and a byte for each user header behind it, its value's kind in
+the low four bits and its key's kind in the high ones. It stands first in a record that needs it. A user
+header of the same name may stand first only behind one of ours.
 """
 
 from struct import Struct

@@ -97,8 +97,8 @@ def _without_expiry(payload: memoryview, *, must_end: bool) -> CreateTopicReques
 
 
 def read_get_topic(payload: Buffer, era: Era) -> tuple[GetTopicRequest, bool]:
-    """Returns a request for a topic, and whether the last byte of the topic's name may be lacking, as in those
-    of the first client in Go. Raises WireError."""
+    """Returns a request for a topic, and whether the last byte of the topic's name may be lacking, as in
+    those of the first client in Go. Raises WireError."""
     if era is not SEED:
         return GetTopicRequest.decode(payload, era.version), False
     view = memoryview(payload)

@@ -149,9 +149,7 @@ def read_request(frame: Buffer) -> VsrRequest:
     client, checksum, timestamp_us, number, operation, session, _, code = _REQUEST.unpack_from(view, _BODY_AT)
     if operation != VsrOperation.READ:
         code = _CODES.get(operation, 0)
-    return VsrRequest(
-        client, checksum, timestamp_us, number, operation, session, code, view[HEADER_BYTES:]
-    )
+    return VsrRequest(client, checksum, timestamp_us, number, operation, session, code, view[HEADER_BYTES:])
 
 
 _CODES: Final = {int(operation): int(code) for operation, code in CODES.items()}

@@ -137,7 +137,9 @@ def test_another_protocol_is_refused_whatever_else_its_login_says() -> None:
         fed(vsr.request(CLIENT, 1, body))
 
 
-@pytest.mark.parametrize("body", [b"", b"\0", struct.pack("<I", 11 << 10), struct.pack("<I", 11 << 10) + b"\xff"])
+@pytest.mark.parametrize(
+    "body", [b"", b"\0", struct.pack("<I", 11 << 10), struct.pack("<I", 11 << 10) + b"\xff"]
+)
 def test_a_vsr_login_that_cannot_be_read_is_malformed(body: bytes) -> None:
     with pytest.raises(Truncated):
         fed(vsr.request(CLIENT, 1, body))

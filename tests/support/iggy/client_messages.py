@@ -153,9 +153,7 @@ def _read_seed(data: bytes, era: str, found: Received) -> None:
         payload, at = data[at + 4 : at + 4 + size], at + 4 + size
         assert len(payload) == size
         assert zlib.crc32(payload) == crc
-        found.messages.append(
-            ReceivedMessage(offset, message_id, timestamp_us, payload, None, headers)
-        )
+        found.messages.append(ReceivedMessage(offset, message_id, timestamp_us, payload, None, headers))
 
 
 def _read_headed(data: bytes, era: str, found: Received) -> None:
@@ -170,9 +168,7 @@ def _read_headed(data: bytes, era: str, found: Received) -> None:
         assert checksum == (zlib.crc32(covered) if era == "B1" else xxhash.xxh3_64_intdigest(covered))
         payload = data[at + head : at + head + size]
         headers = headers_in(data[at + head + size : end], era)
-        found.messages.append(
-            ReceivedMessage(offset, message_id, timestamp_us, payload, origin_us, headers)
-        )
+        found.messages.append(ReceivedMessage(offset, message_id, timestamp_us, payload, origin_us, headers))
         at = end
 
 
@@ -196,7 +192,9 @@ def _read_batches(data: bytes, found: Received) -> None:
             payload = data[at + 48 : at + 48 + size]
             headers = headers_in(data[at + 48 + size : stop], "V11")
             found.messages.append(
-                ReceivedMessage(base + delta, message_id, timestamp_us, payload, origin_us + delta_us, headers)
+                ReceivedMessage(
+                    base + delta, message_id, timestamp_us, payload, origin_us + delta_us, headers
+                )
             )
             at = stop
         assert at == end
