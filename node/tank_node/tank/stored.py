@@ -12,6 +12,7 @@ from tank_node.stored.read_wait import ReadWait
 from tank_node.stored.results import Appended, Fetched, StoredWanted
 from tank_node.stored.strategy import StoredStrategy
 from tank_node.tank.errors import outcome_of
+from tank_node.tank.redirect import check_mark
 from tank_protos.generated.tank import (
     AppendStoredRequest,
     FetchStoredRequest,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 def fetch_stored(session: "TankSession", payload: memoryview) -> None:
     """Reads batches, and waits for some if it may. Raises WireError."""
     request = FetchStoredRequest.decode(payload)
-    _check_forwarder(session)
+    _check_sender(session, request.client_version)
     try:
         strategy = StoredStrategy(request.strategy)
     except ValueError:
@@ -47,7 +48,7 @@ def fetch_stored(session: "TankSession", payload: memoryview) -> None:
 def append_stored(session: "TankSession", payload: memoryview) -> None:
     """Appends a batch. Raises WireError."""
     request = AppendStoredRequest.decode(payload)
-    _check_forwarder(session)
+    _check_sender(session, request.client_version)
     session.in_flight += 1
     request_id = request.request_id
 
@@ -63,7 +64,7 @@ def append_stored(session: "TankSession", payload: memoryview) -> None:
 def partition_control(session: "TankSession", payload: memoryview) -> None:
     """Flushes a partition, or deletes segments of it. Raises WireError."""
     request = PartitionControlRequest.decode(payload)
-    _check_forwarder(session)
+    _check_sender(session, request.client_version)
     try:
         control = PartitionControl(ControlAction(request.action), request.segments)
     except ValueError:
@@ -79,7 +80,7 @@ def partition_control(session: "TankSession", payload: memoryview) -> None:
 def partition_sizes(session: "TankSession", payload: memoryview) -> None:
     """Tells how much partitions hold. Raises WireError."""
     request = PartitionSizesRequest.decode(payload)
-    _check_forwarder(session)
+    _check_sender(session, request.client_version)
     if len(request.partitions) > SIZED_PARTITIONS:
         raise OutOfRange(
             f"sizes of {len(request.partitions)} partitions; {SIZED_PARTITIONS} may be asked for"
@@ -88,9 +89,10 @@ def partition_sizes(session: "TankSession", payload: memoryview) -> None:
     session.answer(PartitionSizesResponse(request.request_id, list(map(answers.size_of, found))))
 
 
-def _check_forwarder(session: "TankSession") -> None:
+def _check_sender(session: "TankSession", version: int) -> None:
     if not session.is_forwarder:
         raise WireError("a client sent a request that brokers alone send each other")
+    check_mark(session, version)
 
 
 def _answer(session: "TankSession", answer: Message, outcome: StoredOutcome) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from time import sleep
 from typing import Final
 
 from tank_node.limits import Limits
@@ -161,6 +162,17 @@ def line_pipe(node: CellNode, leader: int) -> tuple[PipeEnd, PipeEnd]:
         and not near.closed
     ]
     return near, far
+
+
+def told_outcomes(client: StoredClient, count: int) -> list[StoredOutcome]:
+    """The outcomes of so many requests. What is written into checkpoints is written by threads, whose time is
+    not that of the cell."""
+    for _ in range(120):
+        if len(client.outcomes) >= count:
+            break
+        client.node.cell.run(50)
+        sleep(0.02)
+    return client.outcomes
 
 
 def outcomes(client: StoredClient) -> Sequence[StoredOutcome]:

@@ -11,7 +11,15 @@ from tank_node.stored.outcome import StoredOutcome
 from tank_node.stored.results import PartitionExtent, Place
 from tank_node.stored.stored_partitions import stored_partitions
 from tank_protos.feature_levels import IGGY
-from tests.node.stored.stored_cell import KAFKA_PLACE, PLACE, StoredClient, cell_of, line_pipe, replica
+from tests.node.stored.stored_cell import (
+    KAFKA_PLACE,
+    PLACE,
+    StoredClient,
+    cell_of,
+    line_pipe,
+    replica,
+    told_outcomes,
+)
 from tests.support.nodes.broker_cell import BrokerCell
 from tests.support.storage.logs import Folder, append
 
@@ -152,16 +160,14 @@ def test_the_oldest_sealed_segments_go_from_all_replicas(
     rolled(cell, place)
     client = StoredClient(cell.nodes[broker_id])
     client.delete_segments(2, place)
-    cell.run(1_000)
-    assert client.outcomes == [DONE]
+    assert told_outcomes(client, 1) == [DONE]
     for node in cell.nodes.values():
         log = replica(node, place).log
         assert (log.first_available, len(log.segments)) == (5, 3)
     assert client.now_fetched(place=place).start == 5
     client.delete_segments(0, place)
     client.delete_segments(2**32 - 1, place)
-    cell.run(1_000)
-    assert client.outcomes == [DONE] * 3
+    assert told_outcomes(client, 3) == [DONE] * 3
     assert [replica(node, place).log.first_available for node in cell.nodes.values()] == [9] * 3
     client.append(b"z", place=place)
     cell.run(300)
@@ -203,8 +209,7 @@ def test_a_deletion_is_answered_when_the_in_sync_followers_have_it(cell: BrokerC
     cell.run(1_500)
     assert not client.outcomes
     cell.connect(1, 3)
-    cell.run(2_000)
-    assert client.outcomes == [DONE]
+    assert told_outcomes(client, 1) == [DONE]
     assert replica(cell.nodes[3]).log.first_available == 3
 
 
@@ -246,7 +251,7 @@ def test_requests_wait_for_a_leader(cell: BrokerCell, broker_id: int) -> None:
     assert not client.outcomes
     cell.change(0, leader=3)
     cell.run(1_000)
-    assert client.outcomes == [DONE, DONE]
+    assert told_outcomes(client, 2) == [DONE, DONE]
     client.flush(place=(99, 0))
     client.flush(place=(10, 7))
     assert client.outcomes[2:] == [StoredOutcome.UNKNOWN_TOPIC, StoredOutcome.UNKNOWN_PARTITION]

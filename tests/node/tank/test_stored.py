@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from tank_node.broker.forwarding import FORWARDED_VERSION
 from tank_node.limits import SIZED_PARTITIONS
+from tank_node.tank.redirect import NotForwarded
 from tank_protos.generated.tank import (
     AppendStoredRequest,
     FetchStoredRequest,
@@ -33,7 +35,7 @@ def forwarder(node: BenchNode) -> BenchClient:
     return client
 
 
-@pytest.mark.parametrize(
+EACH = pytest.mark.parametrize(
     "request_",
     [
         FetchStoredRequest(topic_id=1, strategy=3, count=1),
@@ -43,9 +45,22 @@ def forwarder(node: BenchNode) -> BenchClient:
     ],
     ids=lambda message: type(message).__name__,
 )
+
+
+@EACH
 def test_a_client_may_not_send_them(node: BenchNode, request_: Message) -> None:
     with pytest.raises(WireError, match="brokers alone"):
         node.client().send(request_)
+
+
+@EACH
+def test_another_broker_may_not_send_them_without_the_mark(forwarder: BenchClient, request_: Message) -> None:
+    setattr(request_, "client_version", 3)  # noqa: B010 (each message has it, and their base has not)
+    try:
+        with pytest.raises(NotForwarded):
+            forwarder.send(request_)
+    finally:
+        setattr(request_, "client_version", FORWARDED_VERSION)  # noqa: B010
 
 
 @pytest.mark.parametrize(
