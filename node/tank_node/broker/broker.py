@@ -109,6 +109,9 @@ class Broker:
         """The coordinator of consumer groups, made at its first use likewise, see `coordinators.groups`."""
         self.group_router: object = None
         """The way to the groups' coordinators, made at its first use likewise, see `peers.group_router`."""
+        self.stored: object = None
+        """Stored batches of partitions led anywhere, made at its first use likewise, see
+        `stored.stored_partitions`."""
         self.has_all_positions = False
         """Whether the controllers have said that they hold no positions of groups. They get none any more."""
         self.wake: Callable[[], None] = _nothing
