@@ -106,6 +106,8 @@ class Broker:
         """The coordinator of consumer groups, made at its first use likewise, see `coordinators.groups`."""
         self.group_router: object = None
         """The way to the groups' coordinators, made at its first use likewise, see `peers.group_router`."""
+        self.iggy_peers: dict[type, object] = {}
+        """What speaks for Iggy's clients between brokers, by class, made at its first use likewise."""
         self.has_all_positions = False
         """Whether the controllers have said that they hold no positions of groups. They get none any more."""
         self.wake: Callable[[], None] = _nothing
