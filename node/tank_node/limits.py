@@ -292,6 +292,14 @@ class Limits:
     """How long another broker that coordinates a group may take for a request: longer than `group_append_ms`,
     so that its own answer comes first."""
 
+    iggy_positions: int = 100_000
+    """The most stored offsets of Iggy's consumers and groups that a leader of partitions remembers, some 40
+    MB. One that is forgotten costs a question to its coordinator at its next use."""
+
+    iggy_commit_ms: int = 100
+    """How long an offset that an Iggy client stores as it polls waits to be written with others: so much is
+    delivered again when a leader dies."""
+
     group_topic_wait_ms: int = 2_000
     """How long a request for a group's coordinator waits for the internal topic and its leader, when it is
     first used. Clients ask again."""

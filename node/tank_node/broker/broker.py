@@ -112,6 +112,8 @@ class Broker:
         self.stored: object = None
         """Stored batches of partitions led anywhere, made at its first use likewise, see
         `stored.stored_partitions`."""
+        self.iggy_peers: dict[type, object] = {}
+        """What speaks for Iggy's clients between brokers, by class, made at its first use likewise."""
         self.has_all_positions = False
         """Whether the controllers have said that they hold no positions of groups. They get none any more."""
         self.wake: Callable[[], None] = _nothing

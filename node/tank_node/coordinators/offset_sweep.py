@@ -6,6 +6,7 @@ from typing import Final
 
 from tank_node.broker.broker import Broker
 from tank_node.coordinators.group import Group
+from tank_node.coordinators.iggy.iggy_group import IggyGroup
 from tank_node.coordinators.machine.committed_offset import NO_TOPIC_ID, CommittedOffset
 from tank_node.coordinators.machine.group_requests import TopicPartition
 from tank_node.coordinators.machine.group_settings import GroupSettings
@@ -30,7 +31,8 @@ class OffsetSweep:
         forget: Callable[[Group, Sequence[TopicPartition]], None],
         delete: Callable[[Group], None],
     ) -> None:
-        """forget: deletes these offsets, a bounded number of them. delete: deletes a group without any."""
+        """forget: deletes these offsets, a bounded number of them. delete: deletes a group without any, or
+        one of Iggy's that is gone."""
         self._broker = broker
         self._settings = settings
         self._groups = groups
@@ -58,6 +60,10 @@ class OffsetSweep:
             self._is_wanted = self._expires = False
             for group in list(self._groups.values()):
                 if self._groups.get(group.group_id) is not group:
+                    continue
+                if isinstance(group.members, IggyGroup) and group.members.is_gone:
+                    self._delete(group)
+                    yield
                     continue
                 found = False
                 for gone in self._of(group, expires):

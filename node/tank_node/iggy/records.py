@@ -20,6 +20,9 @@ NEVER: Final = 2**64 - 1
 """A message expiry that never comes, and a topic size without a bound."""
 SECOND_US: Final = 1_000_000
 _MS_US: Final = 1000
+_MEASURED_ANEW: Final = 1000
+"""The most partitions whose figures an answer has as of now: a topic may have as many. Those of more may be a
+second old."""
 
 Sizes = Mapping[Place, PartitionExtent]
 
@@ -30,7 +33,8 @@ def with_sizes(call: "IggyCall", topics: Iterable[TopicView], done: Callable[[Si
     places = [(topic.topic_id, placed.partition) for topic in topics for placed in topic.partitions]
     if places:
         session = call.session
-        stored_partitions(session.broker).sizes(places, session, done)
+        is_new = len(places) <= _MEASURED_ANEW
+        stored_partitions(session.broker).sizes(places, session, done, is_new=is_new)
     else:
         done({})
 

@@ -84,15 +84,17 @@ class StoredPartitions:
         places: Iterable[Place],
         sender: Session,
         done: Callable[[Mapping[Place, PartitionExtent]], None],
+        *,
+        is_new: bool = False,
     ) -> None:
-        """Tells how much partitions hold, as it was at most `Limits.stored_sizes_ms` ago. Those whose leader
-        is unknown, or hasn't answered in time, are left out."""
+        """Tells how much partitions hold, as it was at most `Limits.stored_sizes_ms` ago; is_new: as it is
+        now. Those whose leader is unknown, or hasn't answered in time, are left out."""
         now_ms = self._broker.tick.monotonic_ms
         known: dict[Place, PartitionExtent] = {}
         wanted = []
         for place in places:
             cached = self._sizes.get(place)
-            if cached is not None and now_ms - cached[0] < self._broker.limits.stored_sizes_ms:
+            if not is_new and cached is not None and now_ms - cached[0] < self._broker.limits.stored_sizes_ms:
                 known[place] = cached[1]
             else:
                 wanted.append(place)

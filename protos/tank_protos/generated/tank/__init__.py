@@ -100,6 +100,23 @@ if TYPE_CHECKING:
         IdempotentProduceResponse,
         IdempotentTopicResult,
     )
+    from tank_protos.generated.tank.iggy_group_request import IggyGroupRequest
+    from tank_protos.generated.tank.iggy_group_response import IggyGroupResponse, IggyMemberListed
+    from tank_protos.generated.tank.iggy_members_request import (
+        IggyGroupSaid,
+        IggyMemberSaid,
+        IggyMembersRequest,
+        IggyPartitionReleased,
+    )
+    from tank_protos.generated.tank.iggy_members_response import (
+        IggyGroupTold,
+        IggyMembersResponse,
+        IggyMemberTold,
+    )
+    from tank_protos.generated.tank.iggy_offset_request import IggyOffsetRequest
+    from tank_protos.generated.tank.iggy_offset_response import IggyOffsetResponse
+    from tank_protos.generated.tank.iggy_positions_request import IggyPositionChange, IggyPositionsRequest
+    from tank_protos.generated.tank.iggy_positions_response import IggyPositionResult, IggyPositionsResponse
     from tank_protos.generated.tank.init_producer_request import InitProducerRequest
     from tank_protos.generated.tank.init_producer_response import InitProducerResponse
     from tank_protos.generated.tank.list_groups_request import ListGroupsRequest
@@ -223,6 +240,22 @@ _HOMES: Final = {
     "IdempotentProduceResponse": "idempotent_produce_response",
     "IdempotentTopic": "idempotent_produce_request",
     "IdempotentTopicResult": "idempotent_produce_response",
+    "IggyGroupRequest": "iggy_group_request",
+    "IggyGroupResponse": "iggy_group_response",
+    "IggyGroupSaid": "iggy_members_request",
+    "IggyGroupTold": "iggy_members_response",
+    "IggyMemberListed": "iggy_group_response",
+    "IggyMemberSaid": "iggy_members_request",
+    "IggyMembersRequest": "iggy_members_request",
+    "IggyMembersResponse": "iggy_members_response",
+    "IggyMemberTold": "iggy_members_response",
+    "IggyOffsetRequest": "iggy_offset_request",
+    "IggyOffsetResponse": "iggy_offset_response",
+    "IggyPartitionReleased": "iggy_members_request",
+    "IggyPositionChange": "iggy_positions_request",
+    "IggyPositionResult": "iggy_positions_response",
+    "IggyPositionsRequest": "iggy_positions_request",
+    "IggyPositionsResponse": "iggy_positions_response",
     "InitProducerRequest": "init_producer_request",
     "InitProducerResponse": "init_producer_response",
     "KnownEnd": "await_ends_request",
@@ -372,6 +405,22 @@ __all__ = [
     "IdempotentProduceResponse",
     "IdempotentTopic",
     "IdempotentTopicResult",
+    "IggyGroupRequest",
+    "IggyGroupResponse",
+    "IggyGroupSaid",
+    "IggyGroupTold",
+    "IggyMemberListed",
+    "IggyMemberSaid",
+    "IggyMemberTold",
+    "IggyMembersRequest",
+    "IggyMembersResponse",
+    "IggyOffsetRequest",
+    "IggyOffsetResponse",
+    "IggyPartitionReleased",
+    "IggyPositionChange",
+    "IggyPositionResult",
+    "IggyPositionsRequest",
+    "IggyPositionsResponse",
     "InitProducerRequest",
     "InitProducerResponse",
     "KnownEnd",

@@ -54,6 +54,14 @@ from tank_protos.generated.tank.group_request import GroupRequest
 from tank_protos.generated.tank.group_response import GroupResponse
 from tank_protos.generated.tank.idempotent_produce_request import IdempotentProduceRequest
 from tank_protos.generated.tank.idempotent_produce_response import IdempotentProduceResponse
+from tank_protos.generated.tank.iggy_group_request import IggyGroupRequest
+from tank_protos.generated.tank.iggy_group_response import IggyGroupResponse
+from tank_protos.generated.tank.iggy_members_request import IggyMembersRequest
+from tank_protos.generated.tank.iggy_members_response import IggyMembersResponse
+from tank_protos.generated.tank.iggy_offset_request import IggyOffsetRequest
+from tank_protos.generated.tank.iggy_offset_response import IggyOffsetResponse
+from tank_protos.generated.tank.iggy_positions_request import IggyPositionsRequest
+from tank_protos.generated.tank.iggy_positions_response import IggyPositionsResponse
 from tank_protos.generated.tank.init_producer_request import InitProducerRequest
 from tank_protos.generated.tank.init_producer_response import InitProducerResponse
 from tank_protos.generated.tank.list_groups_request import ListGroupsRequest
@@ -116,6 +124,10 @@ REQUESTS: Final[dict[int, type[Message]]] = {
     87: AppendStoredRequest,
     88: PartitionControlRequest,
     89: PartitionSizesRequest,
+    90: IggyMembersRequest,
+    91: IggyPositionsRequest,
+    92: IggyOffsetRequest,
+    93: IggyGroupRequest,
 }
 """The request messages."""
 
@@ -155,6 +167,10 @@ RESPONSES: Final[dict[int, type[Message]]] = {
     87: AppendStoredResponse,
     88: PartitionControlResponse,
     89: PartitionSizesResponse,
+    90: IggyMembersResponse,
+    91: IggyPositionsResponse,
+    92: IggyOffsetResponse,
+    93: IggyGroupResponse,
 }
 """The response messages."""
 
