@@ -70,6 +70,13 @@ MAX_PURGED_IDS = 64
 """How many earlier ids of a purged topic are remembered, for brokers that were away. The folders of older ids
 are set aside there instead of deleted.
 """
+MAX_USERS = 10_000
+"""Users of Iggy's clients; the lowest free number is looked for one by one."""
+MAX_TOKENS_PER_USER = 100
+MAX_TOKENS = 100_000
+"""Tokens of all users together, some 200 bytes each, at every broker, too."""
+MAX_PERMISSIONS_BYTES = 32 * 1024 * 1024
+"""The documents of all users' permissions together; of one user they have at most 64 KiB."""
 GOING_PARTITIONS_PER_TICK = MAX_PARTITIONS_PER_COMMAND
 """Partitions of streams that are being deleted in steps, at each of the leader's ticks."""
 

@@ -12,6 +12,8 @@ from tank_protos import feature_levels
 from tank_protos.error_codes import ErrorCode
 from tank_protos.feature_levels import Levels
 from tank_protos.generated import control_pb2 as pb
+from tank_protos.users.permissions import ALL_RIGHTS
+from tank_protos.users.rules import ROOT
 from tests.controller.commands_for_tests import create
 
 
@@ -50,6 +52,7 @@ def check_invariants(state: ClusterState, *, deep: bool = True) -> None:
             else:
                 assert len(partition.target) == topic.replication_factor
     check_iggy(state)
+    check_users(state)
     if deep:
         snapshot = state.snapshot()
         again = ClusterState.load(snapshot)
@@ -82,6 +85,23 @@ def check_iggy(state: ClusterState) -> None:
     assert len({each.born for each in iggy.streams.values()}) == len(iggy.streams)
     if parts or iggy.streams:
         assert state.feature_level >= feature_levels.IGGY
+
+
+def check_users(state: ClusterState) -> None:
+    """Users: no number, name or token is two users', and the root user is always there and has all rights."""
+    users = state.users
+    assert users.numbers == {user.name: number for number, user in users.by_number.items()}
+    assert len(users.numbers) == len(users.by_number), "two users have one name"
+    tokens = [(token.digest, number) for number, user in users.by_number.items() for token in user.tokens]
+    assert users.owners == dict(tokens)
+    assert len(users.owners) == len(tokens), "two tokens are one"
+    assert len({user.born for user in users.by_number.values()}) == len(users.by_number)
+    assert users.permissions_bytes == sum(len(user.permissions or b"") for user in users.by_number.values())
+    if users.by_number:
+        assert state.feature_level >= feature_levels.IGGY
+        root = users.by_number[ROOT]
+        assert root.active
+        assert root.permissions == ALL_RIGHTS.encode()
 
 
 def check_derived(state: ClusterState) -> None:

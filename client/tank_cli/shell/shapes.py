@@ -285,6 +285,33 @@ SHAPES: dict[str, tuple[Json, ...]] = {
         },
     ),
     "group delete": ({"deleted": ["billing"]},),
+    "iggy user list": (
+        {
+            "users": [
+                {
+                    "number": 1,
+                    "name": "alice",
+                    "active": True,
+                    "created_ms": 1357016400000,
+                    "tokens": 1,
+                    "permissions": [{"place": "stream 0", "rights": ["read_stream"]}],
+                }
+            ]
+        },
+    ),
+    "iggy user create": ({"number": 1, "name": "alice", "root": False},),
+    "iggy user update": ({"updated": "alice"},),
+    "iggy user password": ({"updated": "alice"},),
+    "iggy user permissions": (
+        {"name": "alice", "permissions": [{"place": "topic 0/1", "rights": ["send_messages"]}]},
+        {"updated": "alice"},
+    ),
+    "iggy user delete": ({"deleted": "alice"},),
+    "iggy token list": ({"user": "alice", "tokens": [{"name": "laptop", "expires_us": 1357016400000000}]},),
+    "iggy token create": (
+        {"user": "alice", "name": "laptop", "token": "3q2-7w…", "expires_us": 1357016400000000},
+    ),
+    "iggy token delete": ({"deleted": "laptop"},),
     "status": (
         {
             "servers": "127.0.0.1:11011",

@@ -11,7 +11,7 @@ another state out of the same log. A changed check needs a new command, or a new
 from collections.abc import Callable
 
 from tank_controller.commands import brokers, groups, levels, partitions, producers, reassignment, topics
-from tank_controller.commands.iggy import exposing, iggy_groups, iggy_topics, purging, streams
+from tank_controller.commands.iggy import exposing, iggy_groups, iggy_topics, purging, streams, tokens, users
 from tank_controller.commands.levels import check_level
 from tank_controller.commands.outcome import CommandOutcome, Rejected
 from tank_controller.commands.producers import known_producer as known_producer
@@ -112,6 +112,13 @@ _COMMANDS: dict[str | None, tuple[_Check, _Change]] = {
     "delete_iggy_group": (iggy_groups.check_delete_iggy_group, iggy_groups.delete_iggy_group),
     "expose_topic": (exposing.check_expose_topic, exposing.expose_topic),
     "hide_topic": (exposing.check_hide_topic, exposing.hide_topic),
+    "create_user": (users.check_create_user, users.create_user),
+    "delete_user": (users.check_delete_user, users.delete_user),
+    "update_user": (users.check_update_user, users.update_user),
+    "change_password": (users.check_change_password, users.change_password),
+    "update_permissions": (users.check_update_permissions, users.update_permissions),
+    "create_token": (tokens.check_create_token, tokens.create_token),
+    "delete_token": (tokens.check_delete_token, tokens.delete_token),
 }
 
 IGGY_COMMANDS = frozenset(
@@ -119,8 +126,10 @@ IGGY_COMMANDS = frozenset(
         "create_stream", "rename_stream", "delete_stream",
         "create_iggy_topic", "alter_iggy_topic", "purge_topic", "shrink_topic",
         "create_iggy_group", "delete_iggy_group", "expose_topic", "hide_topic",
+        "create_user", "delete_user", "update_user", "change_password", "update_permissions",
+        "create_token", "delete_token",
     }
 )  # fmt: skip
-"""The commands about the names of Iggy's clients."""
+"""The commands about the names of Iggy's clients, and about users."""
 _LEVELS: dict[str | None, int] = dict.fromkeys(IGGY_COMMANDS, feature_levels.IGGY)
 """The feature level from which on all versions in the cluster know a command; 1 for the others."""

@@ -32,7 +32,7 @@ class CommandOutcome:
     producer_ids: int = 0
     """The number of ids, beginning with that one, that the proposer may use; 0: that one alone."""
     number: int = 0
-    """The number that the stream, topic or group of Iggy's clients has."""
+    """The number that the stream, topic, group or user of Iggy's clients has."""
     results: list[ErrorCode] = field(default_factory=list)
     """The error codes of committed positions, or of partitions, one by one."""
 

@@ -10,6 +10,8 @@ from typing import Protocol
 from tank_controller.state.iggy.iggy_codec import group_state, part_message, part_state, stream_state
 from tank_controller.state.iggy.iggy_part import IggyPart
 from tank_controller.state.iggy.iggy_state import IggyState
+from tank_controller.state.iggy.users import UsersState
+from tank_controller.state.iggy.users_codec import user_state
 from tank_controller.state.model import (
     BrokerState,
     NamedProducer,
@@ -50,6 +52,7 @@ class SnapshotContents:
     demands_secret: bool = False
     iggy: IggyState = field(default_factory=IggyState)
     """Its index of topics is made by the reader."""
+    users: UsersState = field(default_factory=UsersState)
 
 
 def decode(data: bytes) -> SnapshotContents:
@@ -130,6 +133,8 @@ def _take(stored: SnapshotContents, part: pb.Snapshot, ids: "_Ids") -> None:
         stored.iggy.put_stream(stream_state(stream))
     for iggy_group in part.iggy_groups:
         stored.iggy.put_group(group_state(iggy_group))
+    for user in part.users:
+        stored.users.put(user_state(user))
 
 
 # --- out ---

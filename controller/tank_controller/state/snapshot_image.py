@@ -12,6 +12,7 @@ from tank_controller.state.codec import (
     producer_message,
 )
 from tank_controller.state.iggy.iggy_codec import group_message, stream_message
+from tank_controller.state.iggy.users_codec import user_message
 from tank_controller.state.topics_image import TopicsImage
 from tank_protos import feature_levels
 from tank_protos.generated import control_pb2 as pb
@@ -36,6 +37,7 @@ class SnapshotImage:
         }
         self._streams = [stream for _, stream in sorted(stored.iggy.streams.items())]
         self._iggy_groups = list(stored.iggy.all_groups())
+        self._users = [user for _, user in sorted(stored.users.by_number.items())]
 
     def pieces(self, items: int) -> Iterator[bytes]:
         """The snapshot's bytes, in pieces of about `items` partitions, positions or producers.
@@ -59,6 +61,7 @@ class SnapshotImage:
             self._producer_parts(),
             self._position_parts(),
             self._iggy_parts(),
+            self._user_parts(),
             [(0, _bytes(tail))],
         )
         piece: list[bytes] = []
@@ -107,6 +110,11 @@ class SnapshotImage:
         groups = iter(self._iggy_groups)
         while others := list(islice(groups, limits.SNAPSHOT_PART)):
             yield len(others), _bytes(pb.Snapshot(iggy_groups=map(group_message, others)))
+
+    def _user_parts(self) -> Iterator[tuple[int, bytes]]:
+        """Users one by one, which may have 64 KiB each, as (their number, bytes)."""
+        for user in self._users:
+            yield 1, _bytes(pb.Snapshot(users=[user_message(user)]))
 
 
 def _bytes(part: pb.Snapshot) -> bytes:

@@ -14,6 +14,7 @@ from tank_controller import limits
 from tank_controller.state import codec
 from tank_controller.state.codec import SnapshotContents, SnapshotError
 from tank_controller.state.iggy.iggy_state import IggyState
+from tank_controller.state.iggy.users import UsersState
 from tank_controller.state.keys import KeySet, key_of, partition_of, topic_of
 from tank_controller.state.model import (
     NO_BROKER,
@@ -100,6 +101,8 @@ class ClusterState:
     """Whether every process must prove the cluster's secret; never taken back."""
     iggy: IggyState = field(default_factory=IggyState)
     """Streams, and the groups of Iggy's clients."""
+    users: UsersState = field(default_factory=UsersState)
+    """The users of Iggy's clients."""
     derived: Derived = field(default_factory=Derived)
     spread: Spread = field(default_factory=Spread, compare=False)
     """Replicas by broker and rack; refreshed before a placement."""
@@ -305,6 +308,7 @@ class ClusterState:
             stored.lossy_elections,
             stored.demands_secret,
             stored.iggy,
+            stored.users,
         )
         derived = state.derived
         state.spread.touch(stored.brokers)
@@ -333,4 +337,5 @@ class ClusterState:
             self.lossy_elections,
             self.demands_secret,
             self.iggy,
+            self.users,
         )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from tank_controller import limits
 from tank_controller.state.codec import SnapshotContents, broker_message, describe_topic
 from tank_controller.state.iggy.iggy_codec import group_message, stream_message
+from tank_controller.state.iggy.users_codec import user_message
 from tank_controller.state.topics_image import TopicsImage
 from tank_protos.generated import control_pb2 as pb
 
@@ -25,6 +26,7 @@ class ViewImage:
         self._ended = [producer.ended for producer in stored.producers.values() if producer.ended]
         self._streams = [stream for _, stream in sorted(stored.iggy.streams.items())]
         self._iggy_groups = list(stored.iggy.all_groups())
+        self._users = [user for _, user in sorted(stored.users.by_number.items())]
         self._part = pb.ViewUpdate()
 
     def updates(self, items: int, part_bytes: int) -> Iterator[pb.ViewUpdate | None]:
@@ -74,6 +76,10 @@ class ViewImage:
             named = group_message(group)
             self._part.delta.iggy_groups.append(named)
             yield 1, named.ByteSize()
+        for user in self._users:
+            shown = user_message(user)
+            self._part.delta.users.append(shown)
+            yield 1, shown.ByteSize()
         for ended in self._ended:
             self._part.delta.ended_producers.extend(ended)
             yield 1, len(ended) * _PRODUCER_BYTES

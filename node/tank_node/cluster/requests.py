@@ -21,6 +21,7 @@ from tank_node.cluster.link import (
 )
 from tank_node.cluster.pending import Answered, PendingRequests, Proposed
 from tank_node.cluster.producer_ids import ProducerIds
+from tank_node.cluster.user_requests import ControllerUserRequests
 from tank_node.cluster.view import ClusterView
 from tank_protos import feature_levels
 from tank_protos.error_codes import ErrorCode
@@ -39,6 +40,8 @@ class ControllerRequests:
         self._pending = pending
         self.producer_ids = ProducerIds(self._ask_for_ids)
         self.iggy = ControllerIggyRequests(view, pending)
+        """As MetadataRequests."""
+        self.users = ControllerUserRequests(view, pending)
         """As MetadataRequests."""
 
     def shut_down(self, done: Proposed) -> None:

@@ -17,6 +17,7 @@ from tank_node.cluster.iggy_parts import (
     stream_view,
 )
 from tank_node.cluster.iggy_view import IggyView
+from tank_node.cluster.users_view import UsersView, UserView, user_view
 from tank_protos import feature_levels, topic_settings
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.topic_settings import SettingError, TopicSettings
@@ -160,6 +161,8 @@ class ClusterView:
     _ended_producers: set[int] = field(default_factory=set)
     iggy: IggyView = field(init=False)
     """The names of Iggy's clients."""
+    users: UsersView = field(default_factory=UsersView)
+    """The users of Iggy's clients."""
 
     def __post_init__(self) -> None:
         self.iggy = IggyView(self._by_id)
@@ -200,6 +203,7 @@ class ClusterView:
             if (topic_view := self._by_id.get(changed.topic_id)) is not None:
                 changes.append(self._change(topic_view, changed.partitions))
         self.iggy.apply(delta)
+        self.users.put(map(user_view, delta.users), delta.removed_users)
         self._ended_producers.update(delta.ended_producers)
         self._ended_producers.difference_update(delta.forgotten_producers)
         self.feature_level = max(self.feature_level, delta.feature_level)
@@ -221,6 +225,7 @@ class ClusterView:
             if before != topic:
                 changes.append(change)
         self.iggy.replace(whole.streams, whole.topics, whole.iggy_groups)
+        self.users.replace(whole.users)
         self._ended_producers = whole.ended_producers
         self.feature_level = max(self.feature_level, whole.feature_level)
         self.index = whole.index
@@ -271,6 +276,7 @@ class WholeState:
 
     __slots__ = (
         "_view", "brokers", "ended_producers", "feature_level", "iggy_groups", "index", "streams", "topics",
+        "users",
     )  # fmt: skip
 
     def __init__(self, view: ClusterView) -> None:
@@ -280,6 +286,7 @@ class WholeState:
         self.topics: list[TopicView] = []
         self.streams: list[StreamView] = []
         self.iggy_groups: list[IggyGroupView] = []
+        self.users: list[UserView] = []
         self.ended_producers: set[int] = set()
         self._view = view
 
@@ -299,6 +306,7 @@ class WholeState:
             self.topics.append(made)
         self.streams += map(stream_view, part.streams)
         self.iggy_groups += map(iggy_group_view, part.iggy_groups)
+        self.users += map(user_view, part.users)
         self.ended_producers.update(part.ended_producers)
 
 

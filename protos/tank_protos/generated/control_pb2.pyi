@@ -36,7 +36,7 @@ DISPLACED: PartitionTrouble
 LOSSY: PartitionTrouble
 
 class Command(_message.Message):
-    __slots__ = ("now_ms", "register_broker", "create_topic", "alter_topic", "delete_topic", "init_producer", "commit_positions", "fence_broker", "unfence_broker", "set_broker", "remove_broker", "change_in_sync", "report_failed", "elect_leader", "elect_lossy", "reassign", "finish_reassign", "cancel_reassign", "found_cluster", "raise_level", "drop_positions", "create_stream", "rename_stream", "delete_stream", "create_iggy_topic", "alter_iggy_topic", "purge_topic", "shrink_topic", "create_iggy_group", "delete_iggy_group", "expose_topic", "hide_topic")
+    __slots__ = ("now_ms", "register_broker", "create_topic", "alter_topic", "delete_topic", "init_producer", "commit_positions", "fence_broker", "unfence_broker", "set_broker", "remove_broker", "change_in_sync", "report_failed", "elect_leader", "elect_lossy", "reassign", "finish_reassign", "cancel_reassign", "found_cluster", "raise_level", "drop_positions", "create_stream", "rename_stream", "delete_stream", "create_iggy_topic", "alter_iggy_topic", "purge_topic", "shrink_topic", "create_iggy_group", "delete_iggy_group", "expose_topic", "hide_topic", "create_user", "delete_user", "update_user", "change_password", "update_permissions", "create_token", "delete_token")
     NOW_MS_FIELD_NUMBER: _ClassVar[int]
     REGISTER_BROKER_FIELD_NUMBER: _ClassVar[int]
     CREATE_TOPIC_FIELD_NUMBER: _ClassVar[int]
@@ -69,6 +69,13 @@ class Command(_message.Message):
     DELETE_IGGY_GROUP_FIELD_NUMBER: _ClassVar[int]
     EXPOSE_TOPIC_FIELD_NUMBER: _ClassVar[int]
     HIDE_TOPIC_FIELD_NUMBER: _ClassVar[int]
+    CREATE_USER_FIELD_NUMBER: _ClassVar[int]
+    DELETE_USER_FIELD_NUMBER: _ClassVar[int]
+    UPDATE_USER_FIELD_NUMBER: _ClassVar[int]
+    CHANGE_PASSWORD_FIELD_NUMBER: _ClassVar[int]
+    UPDATE_PERMISSIONS_FIELD_NUMBER: _ClassVar[int]
+    CREATE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    DELETE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     now_ms: int
     register_broker: RegisterBroker
     create_topic: CreateTopic
@@ -101,7 +108,14 @@ class Command(_message.Message):
     delete_iggy_group: DeleteIggyGroup
     expose_topic: ExposeTopic
     hide_topic: HideTopic
-    def __init__(self, now_ms: _Optional[int] = ..., register_broker: _Optional[_Union[RegisterBroker, _Mapping]] = ..., create_topic: _Optional[_Union[CreateTopic, _Mapping]] = ..., alter_topic: _Optional[_Union[AlterTopic, _Mapping]] = ..., delete_topic: _Optional[_Union[DeleteTopic, _Mapping]] = ..., init_producer: _Optional[_Union[InitProducer, _Mapping]] = ..., commit_positions: _Optional[_Union[CommitPositions, _Mapping]] = ..., fence_broker: _Optional[_Union[FenceBroker, _Mapping]] = ..., unfence_broker: _Optional[_Union[UnfenceBroker, _Mapping]] = ..., set_broker: _Optional[_Union[SetBroker, _Mapping]] = ..., remove_broker: _Optional[_Union[RemoveBroker, _Mapping]] = ..., change_in_sync: _Optional[_Union[ChangeInSync, _Mapping]] = ..., report_failed: _Optional[_Union[ReportFailed, _Mapping]] = ..., elect_leader: _Optional[_Union[ElectLeader, _Mapping]] = ..., elect_lossy: _Optional[_Union[ElectLossy, _Mapping]] = ..., reassign: _Optional[_Union[Reassign, _Mapping]] = ..., finish_reassign: _Optional[_Union[FinishReassign, _Mapping]] = ..., cancel_reassign: _Optional[_Union[CancelReassign, _Mapping]] = ..., found_cluster: _Optional[_Union[FoundCluster, _Mapping]] = ..., raise_level: _Optional[_Union[RaiseLevel, _Mapping]] = ..., drop_positions: _Optional[_Union[DropPositions, _Mapping]] = ..., create_stream: _Optional[_Union[CreateStream, _Mapping]] = ..., rename_stream: _Optional[_Union[RenameStream, _Mapping]] = ..., delete_stream: _Optional[_Union[DeleteStream, _Mapping]] = ..., create_iggy_topic: _Optional[_Union[CreateIggyTopic, _Mapping]] = ..., alter_iggy_topic: _Optional[_Union[AlterIggyTopic, _Mapping]] = ..., purge_topic: _Optional[_Union[PurgeTopic, _Mapping]] = ..., shrink_topic: _Optional[_Union[ShrinkTopic, _Mapping]] = ..., create_iggy_group: _Optional[_Union[CreateIggyGroup, _Mapping]] = ..., delete_iggy_group: _Optional[_Union[DeleteIggyGroup, _Mapping]] = ..., expose_topic: _Optional[_Union[ExposeTopic, _Mapping]] = ..., hide_topic: _Optional[_Union[HideTopic, _Mapping]] = ...) -> None: ...
+    create_user: CreateUser
+    delete_user: DeleteUser
+    update_user: UpdateUser
+    change_password: ChangePassword
+    update_permissions: UpdatePermissions
+    create_token: CreateToken
+    delete_token: DeleteToken
+    def __init__(self, now_ms: _Optional[int] = ..., register_broker: _Optional[_Union[RegisterBroker, _Mapping]] = ..., create_topic: _Optional[_Union[CreateTopic, _Mapping]] = ..., alter_topic: _Optional[_Union[AlterTopic, _Mapping]] = ..., delete_topic: _Optional[_Union[DeleteTopic, _Mapping]] = ..., init_producer: _Optional[_Union[InitProducer, _Mapping]] = ..., commit_positions: _Optional[_Union[CommitPositions, _Mapping]] = ..., fence_broker: _Optional[_Union[FenceBroker, _Mapping]] = ..., unfence_broker: _Optional[_Union[UnfenceBroker, _Mapping]] = ..., set_broker: _Optional[_Union[SetBroker, _Mapping]] = ..., remove_broker: _Optional[_Union[RemoveBroker, _Mapping]] = ..., change_in_sync: _Optional[_Union[ChangeInSync, _Mapping]] = ..., report_failed: _Optional[_Union[ReportFailed, _Mapping]] = ..., elect_leader: _Optional[_Union[ElectLeader, _Mapping]] = ..., elect_lossy: _Optional[_Union[ElectLossy, _Mapping]] = ..., reassign: _Optional[_Union[Reassign, _Mapping]] = ..., finish_reassign: _Optional[_Union[FinishReassign, _Mapping]] = ..., cancel_reassign: _Optional[_Union[CancelReassign, _Mapping]] = ..., found_cluster: _Optional[_Union[FoundCluster, _Mapping]] = ..., raise_level: _Optional[_Union[RaiseLevel, _Mapping]] = ..., drop_positions: _Optional[_Union[DropPositions, _Mapping]] = ..., create_stream: _Optional[_Union[CreateStream, _Mapping]] = ..., rename_stream: _Optional[_Union[RenameStream, _Mapping]] = ..., delete_stream: _Optional[_Union[DeleteStream, _Mapping]] = ..., create_iggy_topic: _Optional[_Union[CreateIggyTopic, _Mapping]] = ..., alter_iggy_topic: _Optional[_Union[AlterIggyTopic, _Mapping]] = ..., purge_topic: _Optional[_Union[PurgeTopic, _Mapping]] = ..., shrink_topic: _Optional[_Union[ShrinkTopic, _Mapping]] = ..., create_iggy_group: _Optional[_Union[CreateIggyGroup, _Mapping]] = ..., delete_iggy_group: _Optional[_Union[DeleteIggyGroup, _Mapping]] = ..., expose_topic: _Optional[_Union[ExposeTopic, _Mapping]] = ..., hide_topic: _Optional[_Union[HideTopic, _Mapping]] = ..., create_user: _Optional[_Union[CreateUser, _Mapping]] = ..., delete_user: _Optional[_Union[DeleteUser, _Mapping]] = ..., update_user: _Optional[_Union[UpdateUser, _Mapping]] = ..., change_password: _Optional[_Union[ChangePassword, _Mapping]] = ..., update_permissions: _Optional[_Union[UpdatePermissions, _Mapping]] = ..., create_token: _Optional[_Union[CreateToken, _Mapping]] = ..., delete_token: _Optional[_Union[DeleteToken, _Mapping]] = ...) -> None: ...
 
 class RegisterBroker(_message.Message):
     __slots__ = ("broker_id", "incarnation", "disk_uuid", "tail_sure", "endpoints", "rack", "damaged", "replicates", "flush_replicated", "all_damaged", "min_level", "max_level", "folder_epoch")
@@ -533,6 +547,80 @@ class HideTopic(_message.Message):
     topic_id: int
     def __init__(self, topic_id: _Optional[int] = ...) -> None: ...
 
+class UserRef(_message.Message):
+    __slots__ = ("number", "born")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    BORN_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    born: int
+    def __init__(self, number: _Optional[int] = ..., born: _Optional[int] = ...) -> None: ...
+
+class CreateUser(_message.Message):
+    __slots__ = ("name", "password_hash", "inactive", "permissions", "root")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PASSWORD_HASH_FIELD_NUMBER: _ClassVar[int]
+    INACTIVE_FIELD_NUMBER: _ClassVar[int]
+    PERMISSIONS_FIELD_NUMBER: _ClassVar[int]
+    ROOT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    password_hash: str
+    inactive: bool
+    permissions: bytes
+    root: bool
+    def __init__(self, name: _Optional[str] = ..., password_hash: _Optional[str] = ..., inactive: bool = ..., permissions: _Optional[bytes] = ..., root: bool = ...) -> None: ...
+
+class DeleteUser(_message.Message):
+    __slots__ = ("user",)
+    USER_FIELD_NUMBER: _ClassVar[int]
+    user: UserRef
+    def __init__(self, user: _Optional[_Union[UserRef, _Mapping]] = ...) -> None: ...
+
+class UpdateUser(_message.Message):
+    __slots__ = ("user", "name", "inactive")
+    USER_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    INACTIVE_FIELD_NUMBER: _ClassVar[int]
+    user: UserRef
+    name: str
+    inactive: bool
+    def __init__(self, user: _Optional[_Union[UserRef, _Mapping]] = ..., name: _Optional[str] = ..., inactive: bool = ...) -> None: ...
+
+class ChangePassword(_message.Message):
+    __slots__ = ("user", "password_hash")
+    USER_FIELD_NUMBER: _ClassVar[int]
+    PASSWORD_HASH_FIELD_NUMBER: _ClassVar[int]
+    user: UserRef
+    password_hash: str
+    def __init__(self, user: _Optional[_Union[UserRef, _Mapping]] = ..., password_hash: _Optional[str] = ...) -> None: ...
+
+class UpdatePermissions(_message.Message):
+    __slots__ = ("user", "permissions")
+    USER_FIELD_NUMBER: _ClassVar[int]
+    PERMISSIONS_FIELD_NUMBER: _ClassVar[int]
+    user: UserRef
+    permissions: bytes
+    def __init__(self, user: _Optional[_Union[UserRef, _Mapping]] = ..., permissions: _Optional[bytes] = ...) -> None: ...
+
+class CreateToken(_message.Message):
+    __slots__ = ("user", "name", "digest", "expires_us")
+    USER_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_US_FIELD_NUMBER: _ClassVar[int]
+    user: UserRef
+    name: str
+    digest: bytes
+    expires_us: int
+    def __init__(self, user: _Optional[_Union[UserRef, _Mapping]] = ..., name: _Optional[str] = ..., digest: _Optional[bytes] = ..., expires_us: _Optional[int] = ...) -> None: ...
+
+class DeleteToken(_message.Message):
+    __slots__ = ("user", "name")
+    USER_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    user: UserRef
+    name: str
+    def __init__(self, user: _Optional[_Union[UserRef, _Mapping]] = ..., name: _Optional[str] = ...) -> None: ...
+
 class IggyStream(_message.Message):
     __slots__ = ("number", "name", "created_ms", "born", "going")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
@@ -586,6 +674,40 @@ class IggyGroupRef(_message.Message):
     topic_id: int
     number: int
     def __init__(self, topic_id: _Optional[int] = ..., number: _Optional[int] = ...) -> None: ...
+
+class User(_message.Message):
+    __slots__ = ("number", "name", "created_ms", "born", "password_hash", "credentials_index", "inactive", "permissions", "births", "tokens")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CREATED_MS_FIELD_NUMBER: _ClassVar[int]
+    BORN_FIELD_NUMBER: _ClassVar[int]
+    PASSWORD_HASH_FIELD_NUMBER: _ClassVar[int]
+    CREDENTIALS_INDEX_FIELD_NUMBER: _ClassVar[int]
+    INACTIVE_FIELD_NUMBER: _ClassVar[int]
+    PERMISSIONS_FIELD_NUMBER: _ClassVar[int]
+    BIRTHS_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    name: str
+    created_ms: int
+    born: int
+    password_hash: str
+    credentials_index: int
+    inactive: bool
+    permissions: bytes
+    births: _containers.RepeatedScalarFieldContainer[int]
+    tokens: _containers.RepeatedCompositeFieldContainer[UserToken]
+    def __init__(self, number: _Optional[int] = ..., name: _Optional[str] = ..., created_ms: _Optional[int] = ..., born: _Optional[int] = ..., password_hash: _Optional[str] = ..., credentials_index: _Optional[int] = ..., inactive: bool = ..., permissions: _Optional[bytes] = ..., births: _Optional[_Iterable[int]] = ..., tokens: _Optional[_Iterable[_Union[UserToken, _Mapping]]] = ...) -> None: ...
+
+class UserToken(_message.Message):
+    __slots__ = ("name", "digest", "expires_us")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_US_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    digest: bytes
+    expires_us: int
+    def __init__(self, name: _Optional[str] = ..., digest: _Optional[bytes] = ..., expires_us: _Optional[int] = ...) -> None: ...
 
 class Endpoint(_message.Message):
     __slots__ = ("name", "host", "port")
@@ -734,7 +856,7 @@ class Group(_message.Message):
     def __init__(self, name: _Optional[str] = ..., positions: _Optional[_Iterable[_Union[Position, _Mapping]]] = ...) -> None: ...
 
 class Snapshot(_message.Message):
-    __slots__ = ("format", "index", "brokers", "topics", "producers", "groups", "replicates", "peer_key", "lossy_elections", "feature_level", "demands_secret", "streams", "iggy_groups")
+    __slots__ = ("format", "index", "brokers", "topics", "producers", "groups", "replicates", "peer_key", "lossy_elections", "feature_level", "demands_secret", "streams", "iggy_groups", "users")
     FORMAT_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
     BROKERS_FIELD_NUMBER: _ClassVar[int]
@@ -748,6 +870,7 @@ class Snapshot(_message.Message):
     DEMANDS_SECRET_FIELD_NUMBER: _ClassVar[int]
     STREAMS_FIELD_NUMBER: _ClassVar[int]
     IGGY_GROUPS_FIELD_NUMBER: _ClassVar[int]
+    USERS_FIELD_NUMBER: _ClassVar[int]
     format: int
     index: int
     brokers: _containers.RepeatedCompositeFieldContainer[Broker]
@@ -761,10 +884,11 @@ class Snapshot(_message.Message):
     demands_secret: bool
     streams: _containers.RepeatedCompositeFieldContainer[IggyStream]
     iggy_groups: _containers.RepeatedCompositeFieldContainer[IggyGroup]
-    def __init__(self, format: _Optional[int] = ..., index: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[Broker, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[Topic, _Mapping]]] = ..., producers: _Optional[_Iterable[_Union[Producer, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[Group, _Mapping]]] = ..., replicates: bool = ..., peer_key: _Optional[bytes] = ..., lossy_elections: _Optional[int] = ..., feature_level: _Optional[int] = ..., demands_secret: bool = ..., streams: _Optional[_Iterable[_Union[IggyStream, _Mapping]]] = ..., iggy_groups: _Optional[_Iterable[_Union[IggyGroup, _Mapping]]] = ...) -> None: ...
+    users: _containers.RepeatedCompositeFieldContainer[User]
+    def __init__(self, format: _Optional[int] = ..., index: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[Broker, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[Topic, _Mapping]]] = ..., producers: _Optional[_Iterable[_Union[Producer, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[Group, _Mapping]]] = ..., replicates: bool = ..., peer_key: _Optional[bytes] = ..., lossy_elections: _Optional[int] = ..., feature_level: _Optional[int] = ..., demands_secret: bool = ..., streams: _Optional[_Iterable[_Union[IggyStream, _Mapping]]] = ..., iggy_groups: _Optional[_Iterable[_Union[IggyGroup, _Mapping]]] = ..., users: _Optional[_Iterable[_Union[User, _Mapping]]] = ...) -> None: ...
 
 class Delta(_message.Message):
-    __slots__ = ("index", "brokers", "topics", "deleted_topics", "ended_producers", "forgotten_producers", "removed_brokers", "changed", "feature_level", "streams", "deleted_streams", "iggy_groups", "deleted_iggy_groups")
+    __slots__ = ("index", "brokers", "topics", "deleted_topics", "ended_producers", "forgotten_producers", "removed_brokers", "changed", "feature_level", "streams", "deleted_streams", "iggy_groups", "deleted_iggy_groups", "users", "removed_users")
     INDEX_FIELD_NUMBER: _ClassVar[int]
     BROKERS_FIELD_NUMBER: _ClassVar[int]
     TOPICS_FIELD_NUMBER: _ClassVar[int]
@@ -778,6 +902,8 @@ class Delta(_message.Message):
     DELETED_STREAMS_FIELD_NUMBER: _ClassVar[int]
     IGGY_GROUPS_FIELD_NUMBER: _ClassVar[int]
     DELETED_IGGY_GROUPS_FIELD_NUMBER: _ClassVar[int]
+    USERS_FIELD_NUMBER: _ClassVar[int]
+    REMOVED_USERS_FIELD_NUMBER: _ClassVar[int]
     index: int
     brokers: _containers.RepeatedCompositeFieldContainer[Broker]
     topics: _containers.RepeatedCompositeFieldContainer[Topic]
@@ -791,7 +917,9 @@ class Delta(_message.Message):
     deleted_streams: _containers.RepeatedScalarFieldContainer[int]
     iggy_groups: _containers.RepeatedCompositeFieldContainer[IggyGroup]
     deleted_iggy_groups: _containers.RepeatedCompositeFieldContainer[IggyGroupRef]
-    def __init__(self, index: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[Broker, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[Topic, _Mapping]]] = ..., deleted_topics: _Optional[_Iterable[int]] = ..., ended_producers: _Optional[_Iterable[int]] = ..., forgotten_producers: _Optional[_Iterable[int]] = ..., removed_brokers: _Optional[_Iterable[int]] = ..., changed: _Optional[_Iterable[_Union[ChangedPartitions, _Mapping]]] = ..., feature_level: _Optional[int] = ..., streams: _Optional[_Iterable[_Union[IggyStream, _Mapping]]] = ..., deleted_streams: _Optional[_Iterable[int]] = ..., iggy_groups: _Optional[_Iterable[_Union[IggyGroup, _Mapping]]] = ..., deleted_iggy_groups: _Optional[_Iterable[_Union[IggyGroupRef, _Mapping]]] = ...) -> None: ...
+    users: _containers.RepeatedCompositeFieldContainer[User]
+    removed_users: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, index: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[Broker, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[Topic, _Mapping]]] = ..., deleted_topics: _Optional[_Iterable[int]] = ..., ended_producers: _Optional[_Iterable[int]] = ..., forgotten_producers: _Optional[_Iterable[int]] = ..., removed_brokers: _Optional[_Iterable[int]] = ..., changed: _Optional[_Iterable[_Union[ChangedPartitions, _Mapping]]] = ..., feature_level: _Optional[int] = ..., streams: _Optional[_Iterable[_Union[IggyStream, _Mapping]]] = ..., deleted_streams: _Optional[_Iterable[int]] = ..., iggy_groups: _Optional[_Iterable[_Union[IggyGroup, _Mapping]]] = ..., deleted_iggy_groups: _Optional[_Iterable[_Union[IggyGroupRef, _Mapping]]] = ..., users: _Optional[_Iterable[_Union[User, _Mapping]]] = ..., removed_users: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class RaftNode(_message.Message):
     __slots__ = ("ordinal", "disk")
@@ -1540,3 +1668,15 @@ class PartitionsAnswer(_message.Message):
 class BalanceRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class UsersRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class UsersAnswer(_message.Message):
+    __slots__ = ("not_leader", "users")
+    NOT_LEADER_FIELD_NUMBER: _ClassVar[int]
+    USERS_FIELD_NUMBER: _ClassVar[int]
+    not_leader: NotLeader
+    users: _containers.RepeatedCompositeFieldContainer[User]
+    def __init__(self, not_leader: _Optional[_Union[NotLeader, _Mapping]] = ..., users: _Optional[_Iterable[_Union[User, _Mapping]]] = ...) -> None: ...

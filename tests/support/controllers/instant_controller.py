@@ -16,6 +16,7 @@ from tank_node.cluster.link import (
     TopicAlteration,
     TopicOutcome,
 )
+from tank_node.cluster.user_requests import ControllerUserRequests
 from tank_node.cluster.view import BrokerView, ChangeKind, ClusterView, PartitionView, TopicChange, TopicView
 from tank_node.volume import Room
 from tank_protos import topic_settings
@@ -67,6 +68,7 @@ class InstantController:
         self._producers: dict[str, tuple[int, int]] = {}
         self.iggy = InstantIggy(self.view, self._heard)
         """Requests of Iggy's names, for tests that raise the view's feature level."""
+        self.users = ControllerUserRequests(self.view, self.iggy)  # type: ignore[arg-type]  # as there
 
     @property
     def requests(self) -> "InstantController":

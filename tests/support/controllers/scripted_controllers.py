@@ -9,6 +9,7 @@ import grpc
 
 from tank_controller.leader import overview
 from tank_controller.leader.overview import Displaced
+from tank_controller.rpc.users import user_parts
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.generated.control_pb2_grpc import AdminServicer, add_AdminServicer_to_server
@@ -116,6 +117,12 @@ class _Admin(AdminServicer):
         return overview.overview(
             world.cluster.state, displaced.found, world.connected, balanced=world.balanced
         )
+
+    def Users(self, request: pb.UsersRequest, context: Any) -> Iterator[pb.UsersAnswer]:
+        if (elsewhere := self._not_leader) is not None:
+            yield pb.UsersAnswer(not_leader=elsewhere)
+            return
+        yield from user_parts(self._world.cluster.state)
 
     def Partitions(self, request: pb.PartitionsRequest, context: Any) -> Iterator[pb.PartitionsAnswer]:
         if (elsewhere := self._not_leader) is not None:

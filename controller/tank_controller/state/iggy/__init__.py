@@ -3,4 +3,5 @@
 - `stream_state`, `iggy_part`, `iggy_option`, `iggy_group`: the parts
 - `iggy_state`: all of them, by number and by name
 - `iggy_codec`: the parts as messages
+- `users`, `users_codec`: the users of Iggy's clients, and they as messages
 """
