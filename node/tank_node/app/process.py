@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from tank_node.api.routes import BrokerApi
-from tank_node.app.config import ANY_ERA, MINUTE_MS, ListenAddress, NodeConfig
+from tank_node.app.config import MINUTE_MS, ListenAddress, NodeConfig
 from tank_node.app.ports import Port, Ports, listen_error
 from tank_node.app.stop import bounded_stop, stop_at_once
 from tank_node.broker.broker import Broker
@@ -34,7 +34,6 @@ from tank_node.cluster.view import KAFKA, KAFKA_OUTSIDE, OUTSIDE
 from tank_node.coordinators.groups_at_start import GroupsAtStart
 from tank_node.coordinators.machine.group_settings import GroupSettings
 from tank_node.disk import OsDisk
-from tank_node.iggy.settings import IggySettings
 from tank_node.kafka.settings import KafkaSettings
 from tank_node.limits import Limits
 from tank_node.metrics import Metrics
@@ -54,6 +53,8 @@ from tank_protos.topic_settings import FlushPolicy
 
 if TYPE_CHECKING:
     from prometheus_client.registry import Collector
+
+    from tank_node.app.iggy_serving import IggyServing
 
 DEFAULT_BROKER_ID = 1
 WANTED_FILES = 65_536
@@ -160,7 +161,8 @@ class NodeProcess(ABC):
         broker = Broker(self.data_folder, link, flusher, self.clock, self.limits, self.metrics, config.flush)
         broker.groups = self._group_settings()
         self._broker = broker
-        server = Server(broker, self._loop, self._listeners(broker), self.limits, self.metrics)
+        iggy = self._serve_iggy(broker)
+        server = Server(broker, self._loop, self._listeners(broker, iggy), self.limits, self.metrics)
         self._replicate(broker, server.connections)
         broker.open()
         GroupsAtStart(broker, lambda: _coordinate(broker))
@@ -170,21 +172,25 @@ class NodeProcess(ABC):
             await self._serve(server, http_address, announce)
         finally:
             with bounded_stop():
+                if iggy is not None:
+                    iggy.close()
                 await self._stop_controller()  # before the folder's lock goes with its logs
                 broker.close()
 
-    def _listeners(self, broker: Broker) -> list[Listener]:
+    def _listeners(self, broker: Broker, iggy: "IggyServing | None") -> list[Listener]:
         """The listeners of the ports, each with its protocol."""
         ports = self._ports
         open_kafka = partial(_open_kafka_session, broker, self._kafka_settings())
-        wanted = (
+        wanted: tuple[tuple[Port | None, Callable[[], Session] | None], ...] = (
             (ports.tank, partial(open_session, broker)),
             (ports.outside, partial(open_session, broker, is_outside=True)),
             (ports.kafka, open_kafka),
             (ports.kafka_outside, partial(open_kafka, is_outside=True)),
-            (ports.iggy, partial(_open_iggy_session, broker, self._iggy_settings(), str(self.config.data))),
+            (ports.iggy, None if iggy is None else iggy.open_session),
         )
-        return [port.listener(opener) for port, opener in wanted if port is not None]
+        return [
+            port.listener(opener) for port, opener in wanted if port is not None and opener is not None
+        ]
 
     def _group_settings(self) -> GroupSettings:
         config, delay_ms = self.config, self.config.group_initial_delay_ms
@@ -208,15 +214,15 @@ class NodeProcess(ABC):
             config.kafka_client_metrics,
         )
 
-    def _iggy_settings(self) -> IggySettings:
-        config, port = self.config, self._ports.iggy
-        anonymous = config.iggy_anonymous
-        return IggySettings(
-            "" if config.iggy_era == ANY_ERA else config.iggy_era,
-            (config.iggy is not None and config.iggy.is_loopback) if anonymous is None else anonymous,
-            config.iggy_poll_wait_ms,
-            0 if port is None else port.address.port,
-        )
+    def _serve_iggy(self, broker: Broker) -> "IggyServing | None":
+        """Makes what serves Iggy's clients, and imports it: a broker without does without. Raises
+        ListenError."""
+        port = self._ports.iggy
+        if port is None:
+            return None
+        from tank_node.app.iggy_serving import IggyServing
+
+        return IggyServing(self.config, port, broker, self._loop)
 
     async def _serve(
         self, server: Server, http: ListenAddress | None, announce: Callable[[Started], None]
@@ -421,19 +427,6 @@ def _open_kafka_session(broker: Broker, settings: KafkaSettings, *, is_outside: 
     from tank_node.kafka.dispatch import open_session as open_kafka
 
     return open_kafka(broker, settings=settings, is_outside=is_outside)
-
-
-def _open_iggy_session(broker: Broker, settings: IggySettings, data: str) -> Session:
-    """Makes the session of an Iggy client. The first one imports the protocol."""
-    from tank_node.app.host_facts import HostWatch
-    from tank_node.iggy.dispatch import open_session as open_iggy
-    from tank_node.iggy.services import IggyServices
-    from tank_node.iggy.shared_state import shared
-
-    services = shared(
-        broker, IggyServices, lambda _: IggyServices(settings=settings, host=HostWatch(data).look)
-    )
-    return open_iggy(broker, services)
 
 
 def _coordinate(broker: Broker) -> None:

@@ -13,6 +13,7 @@ from tank_node.iggy.access import Access
 from tank_node.iggy.clients import note_session
 from tank_node.iggy.services import IggyServices
 from tank_node.iggy.session import EVERY_ERA, Carries, IggyCall, IggyCommand, IggySession
+from tank_node.users.rights import IggyAction
 from tank_protos.iggy.commands import IggyCode
 from tank_protos.iggy.eras import A1, A3, B2, V11
 
@@ -20,10 +21,9 @@ _CLASSIC: Final = range(A1.version, V11.version)
 _FRAMED: Final = range(V11.version, EVERY_ERA.stop)
 
 
-def open_session(broker: Broker, services: IggyServices | None = None) -> IggySession:
-    """Makes the session of a connection with an Iggy client. services: without them all are the root user's,
-    by its default password."""
-    session = IggySession(broker, COMMANDS, services or IggyServices())
+def open_session(broker: Broker, services: IggyServices) -> IggySession:
+    """Makes the session of a connection with an Iggy client."""
+    session = IggySession(broker, COMMANDS, services)
     note_session(broker, session)
     return session
 
@@ -48,7 +48,7 @@ def _at_first_use(module: str, function: str) -> Callable[[IggyCall, memoryview]
 def _row(
     code: IggyCode,
     module: str,
-    access: Access = Access.LOGGED_IN,
+    access: Access | IggyAction = Access.LOGGED_IN,
     eras: range = EVERY_ERA,
     function: str = "",
     carries: Carries = Carries.FIELDS,
@@ -59,19 +59,29 @@ def _row(
 
 _ROWS: Final = (
     _row(IggyCode.PING, "system", Access.PUBLIC),
-    _row(IggyCode.GET_STATS, "system", Access.READ_SERVERS),
+    _row(IggyCode.GET_STATS, "system", IggyAction.READ_SERVERS),
     _row(IggyCode.GET_CLUSTER_METADATA, "system", eras=_since(B2.version)),
     _row(IggyCode.DESCRIBE_OPTIONS, "system", eras=_FRAMED),
     _row(IggyCode.GET_ME, "system"),
-    _row(IggyCode.GET_CLIENT, "system", Access.READ_SERVERS),
-    _row(IggyCode.GET_CLIENTS, "system", Access.READ_SERVERS),
+    _row(IggyCode.GET_CLIENT, "system", IggyAction.READ_SERVERS),
+    _row(IggyCode.GET_CLIENTS, "system", IggyAction.READ_SERVERS),
     _row(IggyCode.LOGIN_USER, "logins", Access.PUBLIC, _CLASSIC),
     _row(IggyCode.LOGIN_WITH_TOKEN, "logins", Access.PUBLIC, _CLASSIC),
     _row(IggyCode.LOGIN_SESSION, "logins", Access.PUBLIC, _FRAMED),
     _row(IggyCode.LOGOUT_USER, "logins", eras=_since(A1.version)),
+    _row(IggyCode.GET_USER, "users", eras=_since(A1.version)),
+    _row(IggyCode.GET_USERS, "users", IggyAction.READ_USERS, _since(A1.version)),
+    _row(IggyCode.CREATE_USER, "users", IggyAction.MANAGE_USERS, _since(A1.version)),
+    _row(IggyCode.DELETE_USER, "users", IggyAction.MANAGE_USERS, _since(A1.version)),
+    _row(IggyCode.UPDATE_USER, "users", IggyAction.MANAGE_USERS, _since(A1.version)),
+    _row(IggyCode.UPDATE_PERMISSIONS, "users", IggyAction.MANAGE_USERS, _since(A1.version)),
+    _row(IggyCode.CHANGE_PASSWORD, "users", eras=_since(A1.version)),
+    _row(IggyCode.GET_TOKENS, "tokens", eras=_since(A1.version)),
+    _row(IggyCode.CREATE_TOKEN, "tokens", eras=_since(A1.version)),
+    _row(IggyCode.DELETE_TOKEN, "tokens", eras=_since(A1.version)),
     _row(IggyCode.GET_STREAM, "streams"),
     _row(IggyCode.GET_STREAMS, "streams"),
-    _row(IggyCode.CREATE_STREAM, "streams", Access.CREATE_STREAM),
+    _row(IggyCode.CREATE_STREAM, "streams", IggyAction.CREATE_STREAM),
     _row(IggyCode.DELETE_STREAM, "streams"),
     _row(IggyCode.UPDATE_STREAM, "streams", eras=_since(A1.version)),
     _row(IggyCode.PURGE_STREAM, "streams", eras=_since(A1.version)),

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, TypeAlias
 from tank_node.cluster.iggy_link import IggyOutcome
 from tank_node.cluster.iggy_parts import IggyGroupView
 from tank_node.cluster.view import TopicView
-from tank_node.iggy.access import Access
 from tank_node.iggy.consumers import wire_id
 from tank_node.iggy.coordinator_wait import Heard, ask_for_error, ask_patiently
 from tank_node.iggy.numbers import group_of, iggy_view, topic_of
@@ -16,6 +15,7 @@ from tank_node.iggy.refusals import of_code
 from tank_node.iggy.streams import answer_missing, chosen_number, iggy_name
 from tank_node.coordinators.machine.iggy_requests import IggyMemberName
 from tank_node.peers.iggy.iggy_memberships import memberships_of
+from tank_node.users.rights import IggyAction
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated.iggy import (
     CreateConsumerGroupRequest,
@@ -44,7 +44,7 @@ _Named: TypeAlias = (
 
 def _find(call: "IggyCall", request: _Named) -> tuple[TopicView, IggyGroupView]:
     """The group that a request names, and its topic. Raises IggyRefusal."""
-    _, topic = topic_of(call, request.stream, request.topic, Access.READ_TOPIC)
+    _, topic = topic_of(call, request.stream, request.topic, IggyAction.READ_TOPIC)
     return topic, group_of(call, topic, wire_id(call, request.number, request.group))
 
 
@@ -152,14 +152,14 @@ class _Listing:
 def get_consumer_groups(call: "IggyCall", payload: memoryview) -> None:
     """Lists the groups of a topic, by number."""
     request = GetConsumerGroupsRequest.decode(payload, call.era.version)
-    _, topic = topic_of(call, request.stream, request.topic, Access.READ_TOPIC)
+    _, topic = topic_of(call, request.stream, request.topic, IggyAction.READ_TOPIC)
     _Listing(call, topic, iggy_view(call).groups(topic.topic_id)).begin()
 
 
 def create_consumer_group(call: "IggyCall", payload: memoryview) -> None:
     """Makes a group. Era S knows groups by numbers alone: there the number is the name, too."""
     request = CreateConsumerGroupRequest.decode(payload, call.era.version)
-    _, topic = topic_of(call, request.stream, request.topic, Access.READ_TOPIC)
+    _, topic = topic_of(call, request.stream, request.topic, IggyAction.READ_TOPIC)
     name = str(request.group_id) if call.era is SEED else request.name
     name = iggy_name(call, name, IggyError.INVALID_CONSUMER_GROUP_NAME)
     number = chosen_number(call, request.group_id, IggyError.INVALID_CONSUMER_GROUP_ID)
@@ -225,7 +225,7 @@ def leave_consumer_group(call: "IggyCall", payload: memoryview) -> None:
 def sync_consumer_group(call: "IggyCall", payload: memoryview) -> None:
     """Shows the partitions that the connection has to read; empty for one that is no member."""
     request = SyncConsumerGroupRequest.decode(payload, call.era.version)
-    _, topic = topic_of(call, request.stream, request.topic, Access.READ_TOPIC)
+    _, topic = topic_of(call, request.stream, request.topic, IggyAction.READ_TOPIC)
     group = group_of(call, topic, request.group)
     session = call.session
     found = memberships_of(session.broker).assignment(group.born, session.serial)

@@ -3,8 +3,9 @@
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from tank_node.iggy.access import LoginResult
-from tank_node.iggy.refusals import refusal
+from tank_node.iggy.refusals import IggyFault, refusal
+from tank_node.iggy.users import secret_of
+from tank_node.users.logins import LoginOutcome, LoginRefusal
 from tank_protos.generated.iggy import (
     LoginSessionRequest,
     LoginSessionResponse,
@@ -13,7 +14,7 @@ from tank_protos.generated.iggy import (
     LoginWithTokenResponse,
 )
 from tank_protos.iggy import tolerant
-from tank_protos.iggy.errors import IggyError
+from tank_protos.iggy.errors import IggyError, IggyTrouble
 from tank_protos.iggy.vsr import PROTOCOL, EvictionReason
 from tank_protos.wire.errors import WireError
 
@@ -23,10 +24,17 @@ if TYPE_CHECKING:
 FRAMED_SERVER_VERSION: Final = "0.9.0"
 """The version of Iggy's server whose protocol clients of framed eras find here."""
 _EVICTIONS: Final = {
-    IggyError.INVALID_CREDENTIALS: EvictionReason.INVALID_CREDENTIALS,
-    IggyError.INVALID_TOKEN: EvictionReason.INVALID_TOKEN,
-    IggyError.TOKEN_EXPIRED: EvictionReason.INVALID_TOKEN,
-    IggyError.USER_INACTIVE: EvictionReason.USER_INACTIVE,
+    LoginRefusal.WRONG_CREDENTIALS: EvictionReason.INVALID_CREDENTIALS,
+    LoginRefusal.WRONG_TOKEN: EvictionReason.INVALID_TOKEN,
+    LoginRefusal.EXPIRED_TOKEN: EvictionReason.INVALID_TOKEN,
+    LoginRefusal.INACTIVE: EvictionReason.USER_INACTIVE,
+}
+_FAULTS: Final[dict[LoginRefusal, IggyFault]] = {
+    LoginRefusal.WRONG_CREDENTIALS: IggyError.INVALID_CREDENTIALS,
+    LoginRefusal.WRONG_TOKEN: IggyError.INVALID_TOKEN,
+    LoginRefusal.EXPIRED_TOKEN: IggyError.TOKEN_EXPIRED,
+    LoginRefusal.INACTIVE: IggyError.USER_INACTIVE,
+    LoginRefusal.OVERLOADED: IggyTrouble.OVERLOADED,
 }
 
 
@@ -35,7 +43,7 @@ def login_user(call: "IggyCall", payload: memoryview) -> None:
     login = tolerant.read_login(payload)
     session = call.session
     done = partial(_logged_in, call, LoginUserResponse)
-    session.access.login(login.name, login.password, session.came_from(), done)
+    session.access.logins.by_password(login.name, secret_of(login.password), session.came_from(), done)
 
 
 def login_with_token(call: "IggyCall", payload: memoryview) -> None:
@@ -43,18 +51,18 @@ def login_with_token(call: "IggyCall", payload: memoryview) -> None:
     request = LoginWithTokenRequest.decode(payload, call.era.version)
     session = call.session
     done = partial(_logged_in, call, LoginWithTokenResponse)
-    session.access.login_with_token(request.token, session.came_from(), done)
+    session.access.logins.by_token(secret_of(request.token), session.came_from(), done)
 
 
 def _logged_in(
-    call: "IggyCall", response: type[LoginUserResponse] | type[LoginWithTokenResponse], result: LoginResult
+    call: "IggyCall", response: type[LoginUserResponse] | type[LoginWithTokenResponse], outcome: LoginOutcome
 ) -> None:
     session = call.session
     if session.closed:
         return
-    principal = result.principal
+    principal = outcome.user
     if principal is None:
-        call.fail(result.error or IggyError.INVALID_CREDENTIALS)
+        call.fail(_fault(outcome))
         return
     session.principal = principal
     call.answer(response(principal.number + call.era.base).encode(call.era.version))
@@ -73,21 +81,21 @@ def login_session(call: "IggyCall", payload: memoryview) -> None:
     session.software = login.sdk_version
     done = partial(_session_begun, call)
     if isinstance(login, LoginSessionRequest):
-        session.access.login(login.name, login.password, session.came_from(), done)
+        password = secret_of(login.password)
+        session.access.logins.by_password(login.name, password, session.came_from(), done)
     else:
-        session.access.login_with_token(login.token, session.came_from(), done)
+        session.access.logins.by_token(secret_of(login.token), session.came_from(), done)
 
 
-def _session_begun(call: "IggyCall", result: LoginResult) -> None:
+def _session_begun(call: "IggyCall", outcome: LoginOutcome) -> None:
     session = call.session
     if session.closed:
         return
-    principal = result.principal
+    principal = outcome.user
     if principal is None:
-        error = result.error or IggyError.INVALID_CREDENTIALS
-        reason = _EVICTIONS.get(error)
+        reason = None if outcome.refusal is None else _EVICTIONS.get(outcome.refusal)
         if reason is None:
-            call.fail(error)
+            call.fail(_fault(outcome))
         else:
             call.evict(reason)
         return
@@ -97,6 +105,11 @@ def _session_begun(call: "IggyCall", result: LoginResult) -> None:
         principal.number + call.era.base, session.session_number, PROTOCOL, FRAMED_SERVER_VERSION
     )
     call.answer(response.encode(call.era.version))
+
+
+def _fault(outcome: LoginOutcome) -> IggyFault:
+    """Why a login failed."""
+    return IggyError.INVALID_CREDENTIALS if outcome.refusal is None else _FAULTS[outcome.refusal]
 
 
 def logout_user(call: "IggyCall", payload: memoryview) -> None:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, NoReturn
 from tank_node.cluster.iggy_parts import IggyGroupView, IggyTopicView, StreamView
 from tank_node.cluster.iggy_view import IggyView
 from tank_node.cluster.view import TopicView
-from tank_node.iggy.access import Access
 from tank_node.iggy.refusals import refusal
+from tank_node.users.rights import IggyAction
 from tank_protos.generated.iggy import Identifier
 from tank_protos.iggy.errors import IggyError, IggyRefusal
 from tank_protos.iggy.identifiers import named
@@ -27,20 +27,20 @@ def iggy_part(topic: TopicView) -> IggyTopicView:
     return topic.iggy
 
 
-def check(call: "IggyCall", access: Access, stream_born: int = 0, topic_born: int = 0) -> None:
+def check(call: "IggyCall", action: IggyAction, stream_born: int = 0, topic_born: int = 0) -> None:
     """Raises IggyRefusal when the client may not do this."""
-    if not may(call, access, stream_born, topic_born):
+    if not may(call, action, stream_born, topic_born):
         raise refusal(IggyError.UNAUTHORIZED)
 
 
-def may(call: "IggyCall", access: Access, stream_born: int = 0, topic_born: int = 0) -> bool:
+def may(call: "IggyCall", action: IggyAction, stream_born: int = 0, topic_born: int = 0) -> bool:
     """Whether the client may do this."""
     session = call.session
     assert session.principal is not None
-    return session.access.allows(session.principal, access, stream_born, topic_born)
+    return session.access.authorizer.allows(session.principal, action, stream_born, topic_born)
 
 
-def stream_of(call: "IggyCall", wire: Identifier, access: Access) -> StreamView:
+def stream_of(call: "IggyCall", wire: Identifier, action: IggyAction) -> StreamView:
     """The stream that a request names. Raises IggyRefusal: there is none, or the client may not do this with
     it. Whoever may do it with some streams only is not told which others there are."""
     wanted = named(wire, call.era)
@@ -48,13 +48,13 @@ def stream_of(call: "IggyCall", wire: Identifier, access: Access) -> StreamView:
     stream = view.stream(wanted) if isinstance(wanted, int) else view.stream_by_name(wanted)
     if stream is None:
         is_number = isinstance(wanted, int)
-        _missing(call, access, IggyError.STREAM_ID_NOT_FOUND if is_number else IggyError.STREAM_NAME_NOT_FOUND)
-    check(call, access, stream.born)
+        _missing(call, action, IggyError.STREAM_ID_NOT_FOUND if is_number else IggyError.STREAM_NAME_NOT_FOUND)
+    check(call, action, stream.born)
     return stream
 
 
 def topic_of(
-    call: "IggyCall", stream_wire: Identifier, topic_wire: Identifier, access: Access
+    call: "IggyCall", stream_wire: Identifier, topic_wire: Identifier, action: IggyAction
 ) -> tuple[StreamView, TopicView]:
     """The topic that a request names, and its stream. Raises IggyRefusal likewise."""
     wanted = named(stream_wire, call.era)
@@ -62,7 +62,7 @@ def topic_of(
     is_number = isinstance(wanted, int)
     stream = view.stream(wanted) if isinstance(wanted, int) else view.stream_by_name(wanted)
     if stream is None:
-        _missing(call, access, IggyError.STREAM_ID_NOT_FOUND if is_number else IggyError.STREAM_NAME_NOT_FOUND)
+        _missing(call, action, IggyError.STREAM_ID_NOT_FOUND if is_number else IggyError.STREAM_NAME_NOT_FOUND)
     wanted = named(topic_wire, call.era)
     is_number = isinstance(wanted, int)
     if isinstance(wanted, int):
@@ -70,9 +70,9 @@ def topic_of(
     else:
         topic = view.topic_by_name(stream.number, wanted)
     if topic is None:
-        check(call, access, stream.born)
+        check(call, action, stream.born)
         raise refusal(IggyError.TOPIC_ID_NOT_FOUND if is_number else IggyError.TOPIC_NAME_NOT_FOUND)
-    check(call, access, stream.born, iggy_part(topic).born)
+    check(call, action, stream.born, iggy_part(topic).born)
     return stream, topic
 
 
@@ -103,6 +103,6 @@ def partition_of(call: "IggyCall", topic: TopicView, wire: int) -> int:
     return number
 
 
-def _missing(call: "IggyCall", access: Access, error: IggyError) -> NoReturn:
-    check(call, access)
+def _missing(call: "IggyCall", action: IggyAction, error: IggyError) -> NoReturn:
+    check(call, action)
     raise refusal(error)

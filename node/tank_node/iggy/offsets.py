@@ -5,7 +5,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tank_node.cluster.view import TopicView
-from tank_node.iggy.access import Access
 from tank_node.iggy.consumers import NamedConsumer, consumer_of, wanted_partition
 from tank_node.iggy.coordinator_wait import ask_for_error, ask_patiently
 from tank_node.iggy.numbers import partition_of, topic_of
@@ -18,6 +17,7 @@ from tank_node.stored.outcome import StoredOutcome
 from tank_node.stored.results import Fetched, StoredWanted
 from tank_node.stored.stored_partitions import stored_partitions
 from tank_node.stored.strategy import StoredStrategy
+from tank_node.users.rights import IggyAction
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated.iggy import (
     DeleteConsumerOffsetRequest,
@@ -40,7 +40,7 @@ def get_consumer_offset(call: "IggyCall", payload: memoryview) -> None:
     empty, before era A3 zeros."""
     request = GetConsumerOffsetRequest.decode(payload, call.era.version)
     try:
-        _, topic = topic_of(call, request.stream, request.topic, Access.POLL)
+        _, topic = topic_of(call, request.stream, request.topic, IggyAction.POLL)
         consumer = consumer_of(call, request.consumer, topic)
     except IggyRefusal as refused:
         answer_missing(call, refused)
@@ -79,7 +79,7 @@ def _show(call: "IggyCall", place: IggyPlace, offset: int, end: Fetched) -> None
 def store_consumer_offset(call: "IggyCall", payload: memoryview) -> None:
     """Stores how far a consumer has come, and answers when the coordinator's replicas have it."""
     request = StoreConsumerOffsetRequest.decode(payload, call.era.version)
-    _, topic = topic_of(call, request.stream, request.topic, Access.POLL)
+    _, topic = topic_of(call, request.stream, request.topic, IggyAction.POLL)
     consumer = consumer_of(call, request.consumer, topic)
     wanted = wanted_partition(call, request.has_partition, request.partition)
     place = _place(call, topic, consumer, wanted)
@@ -105,7 +105,7 @@ def _stored(
 def delete_consumer_offset(call: "IggyCall", payload: memoryview) -> None:
     """Forgets a consumer's offset."""
     request = DeleteConsumerOffsetRequest.decode(payload, call.era.version)
-    _, topic = topic_of(call, request.stream, request.topic, Access.POLL)
+    _, topic = topic_of(call, request.stream, request.topic, IggyAction.POLL)
     consumer = consumer_of(call, request.consumer, topic)
     wanted = wanted_partition(call, request.has_partition, request.partition)
     place = _place(call, topic, consumer, wanted)

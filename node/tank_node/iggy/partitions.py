@@ -3,12 +3,12 @@
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from tank_node.iggy.access import Access
 from tank_node.iggy.numbers import partition_of, topic_of
 from tank_node.iggy.refusals import of_stored, refusal
 from tank_node.iggy.topics import MOST_PARTITIONS, changed_topic
 from tank_node.stored.outcome import StoredOutcome
 from tank_node.stored.stored_partitions import stored_partitions
+from tank_node.users.rights import IggyAction
 from tank_protos.generated.iggy import (
     AddPartitionsRequest,
     DeleteSegmentsRequest,
@@ -27,7 +27,7 @@ _LEAST: Final = 1
 def add_partitions(call: "IggyCall", payload: memoryview) -> None:
     """Adds partitions behind those that a topic has."""
     request = AddPartitionsRequest.decode(payload, call.era.version)
-    _, topic = topic_of(call, request.stream, request.topic, Access.MANAGE_TOPIC)
+    _, topic = topic_of(call, request.stream, request.topic, IggyAction.MANAGE_TOPIC)
     if request.count < _LEAST or len(topic.partitions) + request.count > MOST_PARTITIONS:
         raise refusal(IggyError.TOO_MANY_PARTITIONS)
     requests = call.session.broker.link.requests.iggy
@@ -38,7 +38,7 @@ def remove_partitions(call: "IggyCall", payload: memoryview) -> None:
     """Removes a topic's highest partitions with their messages. Era S removes as many as there are; later
     ones are refused when they name more."""
     request = RemovePartitionsRequest.decode(payload, call.era.version)
-    _, topic = topic_of(call, request.stream, request.topic, Access.MANAGE_TOPIC)
+    _, topic = topic_of(call, request.stream, request.topic, IggyAction.MANAGE_TOPIC)
     count = request.count
     if call.era is SEED:
         count = min(count, len(topic.partitions))
@@ -53,7 +53,7 @@ def remove_partitions(call: "IggyCall", payload: memoryview) -> None:
 def flush_messages(call: "IggyCall", payload: memoryview) -> None:
     """Brings a partition's messages to the disk of its leader; with the flag, answers when they are there."""
     request = FlushMessagesRequest.decode(payload, call.era.version)
-    _, topic = topic_of(call, request.stream, request.topic, Access.SEND)
+    _, topic = topic_of(call, request.stream, request.topic, IggyAction.SEND)
     place = topic.topic_id, partition_of(call, topic, request.partition)
     session = call.session
     stored = stored_partitions(session.broker)
@@ -63,7 +63,7 @@ def flush_messages(call: "IggyCall", payload: memoryview) -> None:
 def delete_segments(call: "IggyCall", payload: memoryview) -> None:
     """Drops a partition's oldest segments."""
     request = DeleteSegmentsRequest.decode(payload, call.era.version)
-    _, topic = topic_of(call, request.stream, request.topic, Access.MANAGE_TOPIC)
+    _, topic = topic_of(call, request.stream, request.topic, IggyAction.MANAGE_TOPIC)
     place = topic.topic_id, partition_of(call, topic, request.partition)
     session = call.session
     stored = stored_partitions(session.broker)

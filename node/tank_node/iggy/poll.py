@@ -4,7 +4,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tank_node.cluster.view import TopicView
-from tank_node.iggy.access import Access
 from tank_node.iggy.consumers import NamedConsumer, consumer_of, wanted_partition
 from tank_node.iggy.coordinator_wait import ask_patiently
 from tank_node.iggy.numbers import partition_of, topic_of
@@ -17,6 +16,7 @@ from tank_node.stored.outcome import StoredOutcome
 from tank_node.stored.results import Fetched, StoredWanted
 from tank_node.stored.stored_partitions import stored_partitions
 from tank_node.stored.strategy import StoredStrategy
+from tank_node.users.rights import IggyAction
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated.iggy import PollMessagesRequest
 from tank_protos.iggy.eras import SEED, V11
@@ -201,7 +201,7 @@ class _Poll:
 def poll_messages(call: "IggyCall", payload: memoryview) -> None:
     """Answers with at most as many messages as wanted, up to the last that all in-sync replicas have."""
     request = PollMessagesRequest.decode(payload, call.era.version)
-    _, topic = topic_of(call, request.stream, request.topic, Access.POLL)
+    _, topic = topic_of(call, request.stream, request.topic, IggyAction.POLL)
     consumer = consumer_of(call, request.consumer, topic)
     if not topic.partitions:
         raise refusal(IggyError.NO_PARTITIONS)

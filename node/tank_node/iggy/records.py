@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Final
 
 from tank_node.cluster.iggy_parts import IggyGroupView, StreamView
 from tank_node.cluster.view import TopicView
-from tank_node.iggy.access import Access
 from tank_node.iggy.numbers import iggy_part, iggy_view, may
 from tank_node.stored.results import PartitionExtent, Place
 from tank_node.stored.stored_partitions import stored_partitions
+from tank_node.users.rights import IggyAction
 from tank_protos.generated.iggy import IggyGroup, IggyPartition, IggyStream, IggyTopic
 from tank_protos.iggy import header_map
 from tank_protos.iggy.header_map import UserHeader
@@ -44,7 +44,7 @@ def shown_topics(call: "IggyCall", stream: StreamView) -> list[TopicView]:
     return [
         topic
         for topic in iggy_view(call).topics(stream.number)
-        if may(call, Access.READ_TOPIC, stream.born, iggy_part(topic).born)
+        if may(call, IggyAction.READ_TOPIC, stream.born, iggy_part(topic).born)
     ]
 
 

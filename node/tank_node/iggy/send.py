@@ -3,12 +3,12 @@
 from typing import TYPE_CHECKING, Final
 
 from tank_node.cluster.view import TopicView
-from tank_node.iggy.access import Access
 from tank_node.iggy.numbers import iggy_part, partition_of, topic_of
 from tank_node.iggy.refusals import of_stored, refusal
 from tank_node.stored.outcome import StoredOutcome
 from tank_node.stored.results import Appended
 from tank_node.stored.stored_partitions import stored_partitions
+from tank_node.users.rights import IggyAction
 from tank_protos.iggy import send as wire
 from tank_protos.iggy import sent_messages
 from tank_protos.iggy.checksums import key_partition
@@ -49,7 +49,7 @@ def send_messages(call: "IggyCall", payload: memoryview) -> None:
     """Stores the messages of a request in one partition, all or none."""
     era, session = call.era, call.session
     sent = wire.read(payload, era)
-    stream, topic = topic_of(call, sent.stream, sent.topic, Access.SEND)
+    stream, topic = topic_of(call, sent.stream, sent.topic, IggyAction.SEND)
     number = _chosen(call, topic, sent.partitioning)
     now_ms = session.broker.tick.now_ms
     if topic.settings.log_format is LogFormat.KAFKA:

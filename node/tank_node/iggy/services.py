@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tank_node.iggy.access import IggyAccess, RootAccess
+from tank_node.iggy.access import IggyAccess
 from tank_node.iggy.settings import IggySettings
 
 
@@ -32,7 +32,7 @@ class HostFacts:
 class IggyServices:
     """The parts that all sessions of one listener share."""
 
-    access: IggyAccess = field(default_factory=RootAccess)
+    access: IggyAccess
     settings: IggySettings = field(default_factory=IggySettings)
     host: Callable[[], HostFacts] = HostFacts
     """Looks at the process and its machine."""

@@ -13,7 +13,7 @@ from typing import Final
 
 from tank_node.broker.broker import Broker
 from tank_node.client_facts import NO_VERSION, ClientFacts
-from tank_node.iggy.access import Access, IggyPrincipal
+from tank_node.iggy.access import Access
 from tank_node.iggy.services import HostFacts, IggyServices
 from tank_node.iggy.waits import Farewell
 from tank_node.limits import Limits
@@ -22,6 +22,8 @@ from tank_node.partition.partition import Partition
 from tank_node.partition.waiters import Waiter
 from tank_node.session import Session
 from tank_node.iggy.refusals import IggyFault
+from tank_node.users.logins import ANONYMOUS_USER, LoggedIn
+from tank_node.users.rights import IggyAction
 from tank_protos.error_codes import ConnectionProtocol
 from tank_protos.iggy import classic, vsr
 from tank_protos.iggy.commands import IggyCode, is_framed, is_replicated
@@ -76,7 +78,7 @@ class IggyCommand:
     handle: "Callable[[IggyCall, memoryview], None]"
     """Takes the call and the request's payload, which is valid during the handler's call. Raises WireError for
     one that it can't read, IggyRefusal with an error. The first request may replace it."""
-    access: Access
+    access: Access | IggyAction
     """Who may send the command; what it is about is checked by the handler."""
     eras: range = EVERY_ERA
     """The versions of the eras that know the command."""
@@ -205,7 +207,7 @@ class IggySession(Session):
         self._detector = self._new_detector()
         self.era: Era | None = None
         """None: the client has shown nothing but pings."""
-        self.principal: IggyPrincipal | None = None
+        self.principal: LoggedIn | None = None
         """The user that is logged in."""
         self.software = ""
         """The version of the client's library, if it has said so."""
@@ -367,7 +369,7 @@ class IggySession(Session):
         if self._detector.is_unknown_sdk:
             self.metrics.count_unknown_sdk(self.software)
         if era is SEED:
-            self.principal = self.access.anonymous
+            self.principal = ANONYMOUS_USER
 
     def narrow(self, payload: memoryview) -> Era:
         """Tells era A1 from A2 by a request to create a topic; returns the era."""
@@ -424,10 +426,11 @@ class IggySession(Session):
         if command.access is Access.PUBLIC:
             return None
         principal = self.principal
-        if principal is None or not self.access.is_current(principal):
+        if principal is None or not self.access.logins.is_current(principal):
             self.principal = None
             return IggyError.UNAUTHENTICATED
-        may = command.access is Access.LOGGED_IN or self.access.allows(principal, command.access)
+        needed = command.access
+        may = isinstance(needed, Access) or self.access.authorizer.allows(principal, needed)
         return None if may else IggyError.UNAUTHORIZED
 
     # --- output ----------------------------------------------------------------------------------

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 from tank_node.cluster.iggy_link import IggyOutcome
 from tank_node.cluster.iggy_parts import StreamView
 from tank_node.cluster.view import TopicView
-from tank_node.iggy.access import Access
 from tank_node.iggy.numbers import iggy_view, may, stream_of
 from tank_node.iggy.records import Sizes, shown_topics, stream_record, topic_record, with_sizes
 from tank_node.iggy.refusals import IggyFault, of_code, refusal
+from tank_node.users.rights import IggyAction
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated.iggy import (
     CreateStreamRequest,
@@ -44,7 +44,7 @@ def get_stream(call: "IggyCall", payload: memoryview) -> None:
     """Shows a stream with its topics. One that is not there is an empty answer from era A3 on."""
     request = GetStreamRequest.decode(payload, call.era.version)
     try:
-        stream = stream_of(call, request.stream, Access.READ_STREAM)
+        stream = stream_of(call, request.stream, IggyAction.READ_STREAM)
     except IggyRefusal as refused:
         answer_missing(call, refused)
         return
@@ -54,7 +54,7 @@ def get_stream(call: "IggyCall", payload: memoryview) -> None:
 def get_streams(call: "IggyCall", payload: memoryview) -> None:
     """Lists the streams that the client may see, by number."""
     streams = [
-        stream for stream in iggy_view(call).streams() if may(call, Access.READ_STREAM, stream.born)
+        stream for stream in iggy_view(call).streams() if may(call, IggyAction.READ_STREAM, stream.born)
     ]
     topics = {stream.number: iggy_view(call).topics(stream.number) for stream in streams}
     every = [topic for some in topics.values() for topic in some]
@@ -94,7 +94,7 @@ def _created(call: "IggyCall", outcome: IggyOutcome) -> None:
 def update_stream(call: "IggyCall", payload: memoryview) -> None:
     """Gives a stream another name. Its topics keep the names that other protocols' clients see."""
     request = UpdateStreamRequest.decode(payload, call.era.version)
-    stream = stream_of(call, request.stream, Access.MANAGE_STREAM)
+    stream = stream_of(call, request.stream, IggyAction.MANAGE_STREAM)
     name = iggy_name(call, request.name, IggyError.INVALID_STREAM_NAME)
     call.session.broker.link.requests.iggy.rename_stream(stream, name, partial(changed_stream, call))
 
@@ -102,14 +102,14 @@ def update_stream(call: "IggyCall", payload: memoryview) -> None:
 def delete_stream(call: "IggyCall", payload: memoryview) -> None:
     """Deletes a stream with its topics."""
     request = DeleteStreamRequest.decode(payload, call.era.version)
-    stream = stream_of(call, request.stream, Access.MANAGE_STREAM)
+    stream = stream_of(call, request.stream, IggyAction.MANAGE_STREAM)
     call.session.broker.link.requests.iggy.delete_stream(stream, partial(changed_stream, call))
 
 
 def purge_stream(call: "IggyCall", payload: memoryview) -> None:
     """Deletes all messages of a stream's topics; their offsets begin at 0 again."""
     request = PurgeStreamRequest.decode(payload, call.era.version)
-    stream = stream_of(call, request.stream, Access.MANAGE_STREAM)
+    stream = stream_of(call, request.stream, IggyAction.MANAGE_STREAM)
     call.session.broker.link.requests.iggy.purge_stream(stream, partial(changed_stream, call))
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 from tank_node.cluster.iggy_link import IggyOutcome, IggyTopicChange, NewIggyTopic
 from tank_node.cluster.iggy_parts import IggyOptionView, StreamView
 from tank_node.cluster.view import TopicView
-from tank_node.iggy.access import Access
 from tank_node.iggy.numbers import iggy_part, iggy_view, stream_of, topic_of
 from tank_node.iggy.records import (
     NEVER,
@@ -20,6 +19,7 @@ from tank_node.iggy.records import (
 )
 from tank_node.iggy.refusals import IggyFault, of_code, refusal
 from tank_node.iggy.streams import answer_missing, chosen_number, iggy_name
+from tank_node.users.rights import IggyAction
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated.iggy import (
     CreateTopicRequest,
@@ -78,7 +78,7 @@ def get_topic(call: "IggyCall", payload: memoryview) -> None:
     """Shows a topic with its partitions. One that is not there is an empty answer from era A3 on."""
     request, may_lack_a_byte = tolerant.read_get_topic(payload, call.era)
     try:
-        _, topic = topic_of(call, request.stream, request.topic, Access.READ_TOPIC)
+        _, topic = topic_of(call, request.stream, request.topic, IggyAction.READ_TOPIC)
     except IggyRefusal as refused:
         longer = _longer_name(call, request, refused) if may_lack_a_byte else None
         if longer is None:
@@ -95,7 +95,7 @@ def _longer_name(call: "IggyCall", request: GetTopicRequest, refused: IggyRefusa
         return None
     name = identifiers.named(request.topic, call.era)
     assert isinstance(name, str)
-    stream = stream_of(call, request.stream, Access.READ_STREAM)
+    stream = stream_of(call, request.stream, IggyAction.READ_STREAM)
     found = [
         topic for topic in iggy_view(call).topics(stream.number) if iggy_part(topic).name[:-1] == name
     ]
@@ -105,7 +105,7 @@ def _longer_name(call: "IggyCall", request: GetTopicRequest, refused: IggyRefusa
 def get_topics(call: "IggyCall", payload: memoryview) -> None:
     """Lists the topics of a stream that the client may see, by number."""
     request = GetTopicsRequest.decode(payload, call.era.version)
-    stream = stream_of(call, request.stream, Access.READ_STREAM)
+    stream = stream_of(call, request.stream, IggyAction.READ_STREAM)
     topics = shown_topics(call, stream)
     with_sizes(call, topics, partial(_list, call, topics))
 
@@ -122,7 +122,7 @@ def create_topic(call: "IggyCall", payload: memoryview) -> None:
         call.era = session.narrow(payload)
     era = call.era
     request = tolerant.read_create_topic(payload, era)
-    stream = stream_of(call, request.stream, Access.CREATE_TOPIC)
+    stream = stream_of(call, request.stream, IggyAction.CREATE_TOPIC)
     if request.partitions_count > MOST_PARTITIONS:
         raise refusal(IggyError.TOO_MANY_PARTITIONS)
     given = _given(request, era)
@@ -159,7 +159,7 @@ def update_topic(call: "IggyCall", payload: memoryview) -> None:
     """Gives a topic another name, and other values. Its partitions stay, and so does the name that other
     protocols' clients see."""
     request = UpdateTopicRequest.decode(payload, call.era.version)
-    _, topic = topic_of(call, request.stream, request.topic, Access.MANAGE_TOPIC)
+    _, topic = topic_of(call, request.stream, request.topic, IggyAction.MANAGE_TOPIC)
     given = _given(request, call.era)
     change = IggyTopicChange(
         name=iggy_name(call, request.name, IggyError.INVALID_TOPIC_NAME),
@@ -176,14 +176,14 @@ def update_topic(call: "IggyCall", payload: memoryview) -> None:
 def delete_topic(call: "IggyCall", payload: memoryview) -> None:
     """Deletes a topic with its messages, groups and offsets."""
     request = DeleteTopicRequest.decode(payload, call.era.version)
-    _, topic = topic_of(call, request.stream, request.topic, Access.MANAGE_TOPIC)
+    _, topic = topic_of(call, request.stream, request.topic, IggyAction.MANAGE_TOPIC)
     call.session.broker.link.requests.iggy.delete_topic(topic, partial(changed_topic, call))
 
 
 def purge_topic(call: "IggyCall", payload: memoryview) -> None:
     """Deletes all messages of a topic; its offsets begin at 0 again."""
     request = PurgeTopicRequest.decode(payload, call.era.version)
-    _, topic = topic_of(call, request.stream, request.topic, Access.MANAGE_TOPIC)
+    _, topic = topic_of(call, request.stream, request.topic, IggyAction.MANAGE_TOPIC)
     call.session.broker.link.requests.iggy.purge_topic(topic, partial(changed_topic, call))
 
 

@@ -45,7 +45,7 @@ class IggyLine:
     def __init__(self, node: IggyNode, era: Era, services: IggyServices | None = None) -> None:
         self.node = node
         self.era = era
-        self.session: IggySession = open_session(node.broker, services)
+        self.session: IggySession = open_session(node.broker, services or node.services())
         self.session.hang_up = self._hung_up
         self.session.reached_at = lambda: "127.0.0.1"
         self.session.came_from = lambda: "127.0.0.1"
