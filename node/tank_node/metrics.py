@@ -242,7 +242,9 @@ class Metrics:
 
     def count_unknown_sdk(self, version: str) -> None:
         """Counts a login of an Iggy client whose library has this unknown version."""
-        shown = "".join(c if c.isprintable() else "?" for c in version[:_CLIENT_ID_CHARACTERS]) or NO_CLIENT_ID
+        shown = (
+            "".join(c if c.isprintable() else "?" for c in version[:_CLIENT_ID_CHARACTERS]) or NO_CLIENT_ID
+        )
         if shown not in self.iggy_unknown_sdks and len(self.iggy_unknown_sdks) >= IGGY_SDKS:
             shown = OTHER_CLIENTS
         self.iggy_unknown_sdks[shown] += 1

@@ -41,6 +41,7 @@ CLASSES: Final = {
     "tank_node.Groups": "what protocols ask of a coordinator: one method a question",
     "tank_node.GroupPartition": "the groups of one partition, from their load to the end of the lead",
     "tank_node.IggyGroup": "what is asked of a group's machine: one method a question",
+    "tank_node.IggySession": "one conversation: its limits, its requests, who its client is",
     "tank_node.KafkaSession": "one conversation: its limits, its requests, what its client has said",
     "tank_node.ForwardedProduce": "one part of a request: whose it is, and what it is called there",
     "tank_node.LateFetch": "one answer that is made later: one argument a field of it",

@@ -229,9 +229,7 @@ def planned(path: Path, controllers: int | None, brokers: int | None, base_port:
     taken = {member.number for member in folder.brokers}
     free = (number for number in itertools.count(1) if number not in taken)
     for number in itertools.islice(free, brokers - len(taken)):
-        folder.members.append(
-            ClusterMember(BROKER, number, first + 2 * number - 2, serves_iggy=serves_iggy)
-        )
+        folder.members.append(ClusterMember(BROKER, number, first + 2 * number - 2, serves_iggy=serves_iggy))
     return folder
 
 

@@ -36,7 +36,9 @@ _KEY_BYTES: Final = 32
 class IggyServing:
     """Iggy's protocol of one process. Made on the event loop, after the broker."""
 
-    def __init__(self, config: NodeConfig, port: Port, broker: Broker, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, config: NodeConfig, port: Port, broker: Broker, loop: asyncio.AbstractEventLoop
+    ) -> None:
         """Raises ListenError for a root user that can't be configured so, and for a feature level that this
         version doesn't announce."""
         _check_level(broker)
@@ -93,8 +95,8 @@ def _check_level(broker: Broker) -> None:
     in_force = broker.link.view.feature_level
     if max(in_force, feature_levels.OWN.highest) < feature_levels.IGGY:
         raise ListenError(
-            f"--iggy: Iggy's clients are served from feature level {feature_levels.IGGY} on, the cluster works "
-            f"at level {in_force}, and this version announces none above {feature_levels.OWN.highest}: start "
+            f"--iggy: Iggy's clients are served from feature level {feature_levels.IGGY} on, the cluster "
+            f"works at level {in_force}, and this version announces none above {feature_levels.OWN.highest}: start "
             "the broker without --iggy"
         )
 

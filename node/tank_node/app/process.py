@@ -188,9 +188,7 @@ class NodeProcess(ABC):
             (ports.kafka_outside, partial(open_kafka, is_outside=True)),
             (ports.iggy, None if iggy is None else iggy.open_session),
         )
-        return [
-            port.listener(opener) for port, opener in wanted if port is not None and opener is not None
-        ]
+        return [port.listener(opener) for port, opener in wanted if port is not None and opener is not None]
 
     def _group_settings(self) -> GroupSettings:
         config, delay_ms = self.config, self.config.group_initial_delay_ms

@@ -10,7 +10,7 @@ from tank_node.iggy.numbers import group_of
 from tank_node.iggy.refusals import refusal
 from tank_protos.generated.iggy import Identifier, IggyConsumer
 from tank_protos.iggy.eras import B2, SEED
-from tank_protos.iggy.errors import IggyError, IggyRefusal
+from tank_protos.iggy.errors import IggyError
 from tank_protos.iggy.identifiers import named, number_of, of_number
 from tank_protos.iggy.kinds import ConsumerKind
 

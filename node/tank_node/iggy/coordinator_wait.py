@@ -14,12 +14,14 @@ if TYPE_CHECKING:
 LONGEST_MS: Final = 5_000
 """How long a request waits: half of the time in which a failed broker's partitions have other leaders."""
 _AGAIN_MS: Final = 50
-_PASSING: Final = frozenset({
-    ErrorCode.COORDINATOR_LOADING,
-    ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NO_LEADER,
-    ErrorCode.OTHER_LEADER,
-})
+_PASSING: Final = frozenset(
+    {
+        ErrorCode.COORDINATOR_LOADING,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NO_LEADER,
+        ErrorCode.OTHER_LEADER,
+    }
+)
 """Errors before which nothing was done, and that pass."""
 
 Heard: TypeAlias = Callable[[ErrorCode, int | None], None]

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, TypeAlias
 from tank_node.cluster.iggy_link import IggyOutcome
 from tank_node.cluster.iggy_parts import IggyGroupView
 from tank_node.cluster.view import TopicView
+from tank_node.coordinators.machine.iggy_requests import IggyMemberName
 from tank_node.iggy.consumers import wire_id
 from tank_node.iggy.coordinator_wait import Heard, ask_for_error, ask_patiently
 from tank_node.iggy.numbers import group_of, iggy_view, topic_of
 from tank_node.iggy.records import group_record
 from tank_node.iggy.refusals import of_code
 from tank_node.iggy.streams import answer_missing, chosen_number, iggy_name
-from tank_node.coordinators.machine.iggy_requests import IggyMemberName
 from tank_node.peers.iggy.iggy_memberships import memberships_of
 from tank_node.users.rights import IggyAction
 from tank_protos.error_codes import ErrorCode
@@ -38,7 +38,10 @@ if TYPE_CHECKING:
     from tank_node.iggy.session import IggyCall
 
 _Named: TypeAlias = (
-    DeleteConsumerGroupRequest | GetConsumerGroupRequest | JoinConsumerGroupRequest | LeaveConsumerGroupRequest
+    DeleteConsumerGroupRequest
+    | GetConsumerGroupRequest
+    | JoinConsumerGroupRequest
+    | LeaveConsumerGroupRequest
 )
 
 

@@ -9,7 +9,7 @@ from tank_node.cluster.view import TopicView
 from tank_node.iggy.refusals import refusal
 from tank_node.users.rights import IggyAction
 from tank_protos.generated.iggy import Identifier
-from tank_protos.iggy.errors import IggyError, IggyRefusal
+from tank_protos.iggy.errors import IggyError
 from tank_protos.iggy.identifiers import named
 
 if TYPE_CHECKING:
@@ -48,7 +48,9 @@ def stream_of(call: "IggyCall", wire: Identifier, action: IggyAction) -> StreamV
     stream = view.stream(wanted) if isinstance(wanted, int) else view.stream_by_name(wanted)
     if stream is None:
         is_number = isinstance(wanted, int)
-        _missing(call, action, IggyError.STREAM_ID_NOT_FOUND if is_number else IggyError.STREAM_NAME_NOT_FOUND)
+        _missing(
+            call, action, IggyError.STREAM_ID_NOT_FOUND if is_number else IggyError.STREAM_NAME_NOT_FOUND
+        )
     check(call, action, stream.born)
     return stream
 
@@ -62,7 +64,9 @@ def topic_of(
     is_number = isinstance(wanted, int)
     stream = view.stream(wanted) if isinstance(wanted, int) else view.stream_by_name(wanted)
     if stream is None:
-        _missing(call, action, IggyError.STREAM_ID_NOT_FOUND if is_number else IggyError.STREAM_NAME_NOT_FOUND)
+        _missing(
+            call, action, IggyError.STREAM_ID_NOT_FOUND if is_number else IggyError.STREAM_NAME_NOT_FOUND
+        )
     wanted = named(topic_wire, call.era)
     is_number = isinstance(wanted, int)
     if isinstance(wanted, int):

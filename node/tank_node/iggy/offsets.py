@@ -88,9 +88,7 @@ def store_consumer_offset(call: "IggyCall", payload: memoryview) -> None:
     ask_for_error(call, partial(store, place, request.offset, call.session), done)
 
 
-def _stored(
-    call: "IggyCall", consumer: NamedConsumer, partition: int, offset: int, error: ErrorCode
-) -> None:
+def _stored(call: "IggyCall", consumer: NamedConsumer, partition: int, offset: int, error: ErrorCode) -> None:
     session = call.session
     if session.closed:
         return

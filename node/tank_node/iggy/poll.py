@@ -81,7 +81,9 @@ class _Poll:
         call, group = self._call, self._consumer.group
         session = call.session
         assert group is not None
-        self._named = None if wanted is None or call.era is not V11 else partition_of(call, self._topic, wanted)
+        self._named = (
+            None if wanted is None or call.era is not V11 else partition_of(call, self._topic, wanted)
+        )
         found = self._judged()
         if not isinstance(found, ErrorCode):
             self.of_partition(found)

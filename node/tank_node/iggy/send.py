@@ -12,7 +12,7 @@ from tank_node.users.rights import IggyAction
 from tank_protos.iggy import send as wire
 from tank_protos.iggy import sent_messages
 from tank_protos.iggy.checksums import key_partition
-from tank_protos.iggy.errors import IggyError, IggyRefusal
+from tank_protos.iggy.errors import IggyError
 from tank_protos.iggy.kinds import PartitioningKind
 from tank_protos.iggy.partitioning import Partitioning
 from tank_protos.topic_settings import LogFormat

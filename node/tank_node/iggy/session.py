@@ -14,6 +14,7 @@ from typing import Final
 from tank_node.broker.broker import Broker
 from tank_node.client_facts import NO_VERSION, ClientFacts
 from tank_node.iggy.access import Access
+from tank_node.iggy.refusals import IggyFault
 from tank_node.iggy.services import HostFacts, IggyServices
 from tank_node.iggy.waits import Farewell
 from tank_node.limits import Limits
@@ -21,7 +22,6 @@ from tank_node.metrics import OK, Metrics
 from tank_node.partition.partition import Partition
 from tank_node.partition.waiters import Waiter
 from tank_node.session import Session
-from tank_node.iggy.refusals import IggyFault
 from tank_node.users.logins import ANONYMOUS_USER, LoggedIn
 from tank_node.users.rights import IggyAction
 from tank_protos.error_codes import ConnectionProtocol
@@ -45,12 +45,14 @@ _NO_BODY: Final = memoryview(b"")
 _FAREWELL_MS: Final = 100
 """How long an answer has to leave before its connection is closed."""
 _TRANSIENT: Final = frozenset({IggyError.TRANSIENT_NOT_COMMITTED, IggyError.TRANSIENT_NOT_ACCEPTED})
-_DENIALS: Final = frozenset({
-    IggyError.UNAUTHENTICATED,
-    IggyError.UNAUTHORIZED,
-    IggyError.ALREADY_AUTHENTICATED,
-    IggyError.REQUEST_ALREADY_APPLIED,
-})
+_DENIALS: Final = frozenset(
+    {
+        IggyError.UNAUTHENTICATED,
+        IggyError.UNAUTHORIZED,
+        IggyError.ALREADY_AUTHENTICATED,
+        IggyError.REQUEST_ALREADY_APPLIED,
+    }
+)
 """Errors from before a request is looked at, which a framed answer has in its header."""
 _KEPT_ANSWER_BYTES: Final = 64 * 1024
 """The longest answer to a change that is kept for the request's repeat: those of sends and changes are
@@ -76,8 +78,8 @@ class IggyCommand:
 
     code: IggyCode
     handle: "Callable[[IggyCall, memoryview], None]"
-    """Takes the call and the request's payload, which is valid during the handler's call. Raises WireError for
-    one that it can't read, IggyRefusal with an error. The first request may replace it."""
+    """Takes the call and the request's payload, which is valid during the handler's call. Raises WireError
+    for one that it can't read, IggyRefusal with an error. The first request may replace it."""
     access: Access | IggyAction
     """Who may send the command; what it is about is checked by the handler."""
     eras: range = EVERY_ERA
@@ -171,8 +173,8 @@ class IggyCall:
 class IggySession(Session):
     """The session of one Iggy client. `dispatch.open_session` makes it.
 
-    Invariant: all requests in `_line` are sends, or there is one: the effects of requests come in their order,
-    so a request begins when all before it are answered, but that sends of classic clients may follow one
+    Invariant: all requests in `_line` are sends, or there is one: the effects of requests come in their
+    order, so a request begins when all before it are answered, but that sends of classic clients may follow one
     another.
     """
 

@@ -29,14 +29,16 @@ if TYPE_CHECKING:
 
 _SPACES: Final = re.compile(r"\s+")
 MOST_NAME_BYTES: Final = 255
-_MISSING: Final = frozenset({
-    IggyError.STREAM_ID_NOT_FOUND,
-    IggyError.STREAM_NAME_NOT_FOUND,
-    IggyError.TOPIC_ID_NOT_FOUND,
-    IggyError.TOPIC_NAME_NOT_FOUND,
-    IggyError.CONSUMER_GROUP_ID_NOT_FOUND,
-    IggyError.CLIENT_NOT_FOUND,
-})
+_MISSING: Final = frozenset(
+    {
+        IggyError.STREAM_ID_NOT_FOUND,
+        IggyError.STREAM_NAME_NOT_FOUND,
+        IggyError.TOPIC_ID_NOT_FOUND,
+        IggyError.TOPIC_NAME_NOT_FOUND,
+        IggyError.CONSUMER_GROUP_ID_NOT_FOUND,
+        IggyError.CLIENT_NOT_FOUND,
+    }
+)
 """What a look-up may say of a thing that is not there."""
 
 

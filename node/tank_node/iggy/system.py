@@ -7,8 +7,8 @@ from tank_node.cluster.view import TopicView
 from tank_node.iggy.clients import open_sessions
 from tank_node.iggy.numbers import iggy_view
 from tank_node.iggy.records import Sizes, with_sizes
-from tank_node.peers.iggy.iggy_memberships import memberships_of
 from tank_node.iggy.refusals import refusal
+from tank_node.peers.iggy.iggy_memberships import memberships_of
 from tank_protos.generated.iggy import (
     ClientDetails,
     DescribeOptionsRequest,

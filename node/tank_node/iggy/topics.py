@@ -32,7 +32,7 @@ from tank_protos.generated.iggy import (
     UpdateTopicRequest,
 )
 from tank_protos.iggy import header_map, identifiers, options, tolerant
-from tank_protos.iggy.eras import A2, A3, SEED, V11, Era
+from tank_protos.iggy.eras import A2, A3, V11, Era
 from tank_protos.iggy.errors import IggyError, IggyRefusal
 from tank_protos.iggy.options import OptionValue
 from tank_protos.wire.buffer import Buffer
@@ -96,9 +96,7 @@ def _longer_name(call: "IggyCall", request: GetTopicRequest, refused: IggyRefusa
     name = identifiers.named(request.topic, call.era)
     assert isinstance(name, str)
     stream = stream_of(call, request.stream, IggyAction.READ_STREAM)
-    found = [
-        topic for topic in iggy_view(call).topics(stream.number) if iggy_part(topic).name[:-1] == name
-    ]
+    found = [topic for topic in iggy_view(call).topics(stream.number) if iggy_part(topic).name[:-1] == name]
     return found[0] if len(found) == 1 else None
 
 

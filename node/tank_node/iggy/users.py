@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import partial
-from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from tank_node.cluster.users_link import NewUser, UserOutcome
@@ -31,13 +30,10 @@ from tank_protos.users.permissions import Permissions, decode
 from tank_protos.users.rules import password_problem, user_name_problem
 from tank_protos.users.secret import Secret
 from tank_protos.wire.buffer import Buffer
-from tank_protos.wire.errors import Truncated
 
 if TYPE_CHECKING:
     from tank_node.iggy.session import IggyCall
 
-_U32: Final = Struct("<I")
-_NO_PERMISSIONS: Final = bytes(_U32.size)
 _MS_US: Final = 1000
 _FAULTS: Final[dict[ErrorCode, IggyFault]] = {
     ErrorCode.USER_EXISTS: IggyError.USER_ALREADY_EXISTS,
@@ -230,14 +226,9 @@ def _status(wire: int) -> UserStatus:
         raise refusal(IggyError.INVALID_USER_STATUS) from None
 
 
-def _given(call: "IggyCall", has_permissions: int, rest: Buffer) -> Permissions | None:
-    """The permissions at the end of a request: `u32 length` and the document. Raises WireError."""
-    if not has_permissions:
-        return None
-    view = memoryview(rest)
-    if len(view) < _U32.size or _U32.unpack_from(view)[0] != len(view) - _U32.size:
-        raise Truncated("the permissions are not as long as the request says")
-    return decode(view[_U32.size :], call.era.base)
+def _given(call: "IggyCall", has_permissions: int, document: Buffer) -> Permissions | None:
+    """The permissions in a request. Raises WireError."""
+    return decode(document, call.era.base) if has_permissions else None
 
 
 def _record(call: "IggyCall", user: UserView) -> IggyUser:
@@ -250,8 +241,8 @@ def _record(call: "IggyCall", user: UserView) -> IggyUser:
 
 
 def _details(call: "IggyCall", user: UserView) -> list[Buffer]:
-    permissions: bytes = _NO_PERMISSIONS
+    details = UserDetails(_record(call, user))
     if user.permissions is not None:
-        document = decode(user.permissions).encode(call.era.base)
-        permissions = b"".join((b"\1", _U32.pack(len(document)), document))
-    return UserDetails(_record(call, user), permissions).encode(call.era.version)
+        details.has_permissions = 1
+        details.permissions = decode(user.permissions).encode(call.era.base)
+    return details.encode(call.era.version)

@@ -1,8 +1,8 @@
-"""Walks through what one of Iggy's Python packages can do against a broker: `python walk.py HOST:PORT`.
+"""Walks through what one of Iggy's Python packages can do at a broker: `python walk.py HOST:PORT`.
 
-Runs in an environment that has the package alone: `apache-iggy`, or the older `iggy-py`. Prints a line of JSON
-for each step: its name, and what was wrong; empty: nothing. A step that the package has no call for is not
-printed.
+Runs in an environment that has the package alone: `apache-iggy`, or the older `iggy-py`. Prints a line of
+JSON for each step: its name, and what was wrong; empty: nothing. A step that the package has no call for is
+not printed.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ import types
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-STEP_S = 20.0
+STEP_S = 90.0
 """The longest that a step may take."""
 MESSAGES = [b"message %d" % number for number in range(10)]
 
@@ -238,7 +238,8 @@ class Walk:
             if len(told) >= len(MESSAGES):
                 done.set()
 
-        await asyncio.wait_for(consumer.consume_messages(take, done), STEP_S)
+        async with asyncio.timeout(STEP_S):
+            await consumer.consume_messages(take, done)
         assert len(told) >= len(MESSAGES)
 
     async def makes_joins_and_leaves_a_group(self) -> None:
@@ -369,7 +370,8 @@ async def main() -> None:
     for name, step in steps(walk):
         wrong = ""
         try:
-            await asyncio.wait_for(step(), STEP_S)
+            async with asyncio.timeout(STEP_S):
+                await step()
         except Missing:
             continue
         except Exception as error:

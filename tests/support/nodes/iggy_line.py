@@ -1,7 +1,8 @@
 """An Iggy client's conversation with a broker in memory, fed by hand, in any era."""
 
-import xxhash
 from typing import TypeVar
+
+import xxhash
 
 from tank_node.iggy.dispatch import open_session
 from tank_node.iggy.services import IggyServices
@@ -217,4 +218,4 @@ def _framed_answer(frame: bytes) -> bytes | int:
     return body[4:]
 
 
-__all__ = ["IggyEvicted", "IggyLine", "IggyStatus", "V11", "logged_in"]
+__all__ = ["V11", "IggyEvicted", "IggyLine", "IggyStatus", "logged_in"]

@@ -7,9 +7,9 @@ from hashlib import sha256
 from pathlib import Path
 
 from tank_node.broker.broker import Broker
+from tank_node.broker.maintenance import Maintenance
 from tank_node.cluster.users_link import UserOutcome
 from tank_node.coordinators.groups_at_start import GroupsAtStart
-from tank_node.broker.maintenance import Maintenance
 from tank_node.disk import Disk, OsDisk
 from tank_node.iggy.access import IggyAccess
 from tank_node.iggy.services import IggyServices
@@ -71,13 +71,13 @@ class IggyNode(BenchNode):
             self.data_folder, self.state, self.flusher, self.clock, limits or Limits(), self.metrics
         )
         self.broker.open()
-        GroupsAtStart(self.broker, lambda: self._coordinate())
+        GroupsAtStart(self.broker, self._coordinate)
         self.maintenance = Maintenance(self.broker)
 
     def services(self, settings: IggySettings | None = None) -> IggyServices:
         """What sessions share: users without argon2, and the root user `iggy`, password `iggy`."""
         users, passwords = self.state.view.users, PlainPasswords()
-        if users.by_number(0) is None:
+        if users.by_number(0) is None and self.state.view.feature_level >= feature_levels.IGGY:
             founded: list[UserOutcome] = []
             self.state.requests.users.found_root("iggy", plain_hash(Secret(b"iggy")), founded.append)
             assert founded[0].error == 0, founded
