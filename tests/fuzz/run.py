@@ -30,6 +30,7 @@ from tests.fuzz import (
     codec_target,
     flexible_target,
     forward_target,
+    iggy_session_target,
     iggy_target,
     kafka_live_target,
     kafka_records_target,
@@ -50,10 +51,11 @@ SHARES = {
     "chunks": 0.02,
     "kafka records": 0.02,
     "twins": 0.1,
-    "sessions": 0.13,
+    "sessions": 0.12,
     "forward": 0.02,
     "pushes": 0.02,
     "kafka sessions": 0.03,
+    "iggy sessions": 0.01,
     "iggy": 0.03,
     "iggy messages": 0.01,
     "live": 0.05,
@@ -96,6 +98,7 @@ _ALONE: dict[str, Case] = {
     "forward": forward_target.conversation,
     "pushes": push_target.conversation,
     "kafka sessions": kafka_session_target.conversation,
+    "iggy sessions": iggy_session_target.conversation,
     "iggy": iggy_target.frame,
     "iggy messages": iggy_target.messages,
 }
@@ -177,6 +180,7 @@ def frames_each(target: str) -> int:
         "pushes": push_target.FRAMES,
         "live": live_target.FRAMES,
         "kafka sessions": kafka_session_target.FRAMES,
+        "iggy sessions": iggy_session_target.FRAMES,
         "kafka live": kafka_live_target.FRAMES,
     }
     return several.get(target, 1)

@@ -275,3 +275,17 @@ def test_a_home_that_is_not_there_is_told_with_what_to_do(monkeypatch: pytest.Mo
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # a user without an entry
     with pytest.raises(ConfigError, match="name a folder"):
         node_config.load({}, {})
+
+
+def test_iggys_clients_are_served_where_an_option_says_so() -> None:
+    assert load().iggy is None
+    assert load({"iggy": "off"}).iggy is None
+    config = load(
+        {"iggy": "127.0.0.1:8090", "iggy_era": "b3", "iggy_anonymous": "off", "iggy_poll_wait_ms": "500"}
+    )
+    assert str(config.iggy) == "127.0.0.1:8090"
+    assert (config.iggy_era, config.iggy_anonymous, config.iggy_poll_wait_ms) == ("B3", False, 500)
+    assert (load().iggy_era, load().iggy_anonymous, load().iggy_poll_wait_ms) == ("auto", None, 0)
+    for wrong in ({"iggy_era": "Z"}, {"iggy_poll_wait_ms": "20001"}, {"iggy": "nowhere"}):
+        with pytest.raises(ConfigError):
+            load(wrong)

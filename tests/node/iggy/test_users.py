@@ -62,7 +62,7 @@ def test_a_user_is_made_shown_changed_and_deleted(node: IggyNode, era: Era) -> N
     assert (found.user.id, found.user.name, found.user.status) == (era.base + 1, "reader", 1)
     assert bytes(root.ask(GetUserRequest(READER), UserDetails).permissions) == document
     assert [each.name for each in root.ask(GetUsersRequest(), GetUsersResponse).users] == ["iggy", "reader"]
-    assert root.refused(made) == 46
+    assert root.refused(CreateUserRequest("reader", "another", 1, 0, b"")) == 46
     root.tell(UpdateUserRequest(READER, 1, "writer", 1, 2))
     assert root.ask(GetUserRequest(of_number(1, era)), UserDetails).user.status == 2
     root.tell(DeleteUserRequest(of_name("writer")))
