@@ -34,8 +34,8 @@ PASSED_ON = frozenset(
 """Variables that may be the same for all processes of a cluster."""
 _OF_ONE_PROCESS = (
     "ADVERTISE", "API_TOKEN_FILE", "BROKER_ID", "CLUSTER", "CLUSTER_ID", "CONFIG", "HTTP", "ID", "IGGY",
-    "KAFKA", "KAFKA_ADVERTISE", "KAFKA_OUTSIDE_ADVERTISE", "KAFKA_OUTSIDE_LISTEN", "LISTEN", "OUTSIDE_ADVERTISE",
-    "OUTSIDE_LISTEN", "RACK",
+    "KAFKA", "KAFKA_ADVERTISE", "KAFKA_OUTSIDE_ADVERTISE", "KAFKA_OUTSIDE_LISTEN", "LISTEN",
+    "OUTSIDE_ADVERTISE", "OUTSIDE_LISTEN", "RACK",
 )  # fmt: skip
 """Variables that are for a single process: set in the shell, they must not reach all processes."""
 _POLL_S = 0.05

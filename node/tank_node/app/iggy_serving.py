@@ -94,10 +94,10 @@ class IggyServing:
 def _check_level(broker: Broker) -> None:
     in_force = broker.link.view.feature_level
     if max(in_force, feature_levels.OWN.highest) < feature_levels.IGGY:
+        level, known = feature_levels.IGGY, feature_levels.OWN.highest
         raise ListenError(
-            f"--iggy: Iggy's clients are served from feature level {feature_levels.IGGY} on, the cluster "
-            f"works at level {in_force}, and this version announces none above {feature_levels.OWN.highest}: start "
-            "the broker without --iggy"
+            f"--iggy: Iggy's clients are served from feature level {level} on, the cluster works at level "
+            f"{in_force}, and this version announces none above {known}: start the broker without --iggy"
         )
 
 

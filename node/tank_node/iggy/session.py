@@ -174,8 +174,8 @@ class IggySession(Session):
     """The session of one Iggy client. `dispatch.open_session` makes it.
 
     Invariant: all requests in `_line` are sends, or there is one: the effects of requests come in their
-    order, so a request begins when all before it are answered, but that sends of classic clients may follow one
-    another.
+    order, so a request begins when all before it are answered, but that sends of classic clients may follow
+    one another.
     """
 
     __slots__ = (
