@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 
 from tank_node.clock import Clock
 from tank_node.cluster.users_view import UsersView, UserView
+from tank_node.metrics import OK
 from tank_node.users.failure_delays import FailureDelays
 from tank_node.users.limits import ANSWERS_HELD
 from tank_node.users.password_threads import Passwords, Verdict
@@ -84,7 +85,7 @@ class UserLogins:
         later: Later,
         counts: Counter[str],
     ) -> None:
-        """`counts`: logins by outcome, "ok" or the value of a LoginRefusal."""
+        """`counts`: logins by outcome, OK or the value of a LoginRefusal."""
         self._users = users
         self._passwords = passwords
         self._recent = recent
@@ -175,7 +176,7 @@ class UserLogins:
             self._succeed(who, user.name, host, done)
 
     def _succeed(self, who: LoggedIn, name: str, host: str, done: LoginDone) -> None:
-        self._counts["ok"] += 1
+        self._counts[OK] += 1
         self._delays.succeeded(name, host)
         done(LoginOutcome(None, who))
 
