@@ -117,6 +117,8 @@ class Metrics:
     """Refused input, by reason: malformed frames, bad bundles, clients over a limit."""
     closed: Counter[str] = field(default_factory=Counter)
     """Connections that the broker closed, by reason."""
+    logins: Counter[str] = field(default_factory=Counter)
+    """Logins of Iggy's clients, by outcome: OK, or why it was refused (`users.logins.LoginRefusal`)."""
     push_refusals: Counter[tuple[int, str]] = field(default_factory=Counter)
     """Stretches that followers refused, by (follower's broker id, error name)."""
     in_sync_refusals: Counter[str] = field(default_factory=Counter)

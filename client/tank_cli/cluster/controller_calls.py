@@ -113,6 +113,10 @@ class Controllers:
             raise CliError(f"There is no topic {', '.join(unknown)}.", ExitCode.NOT_FOUND, hint)
         return parts
 
+    def iggy_names(self) -> list[pb.IggyNamesAnswer]:
+        """All parts of the names of Iggy's clients."""
+        return self._ask(lambda admin: list(admin.IggyNames(pb.IggyNamesRequest(), timeout=LONG_ANSWER_S)))
+
     def users(self) -> list[pb.User]:
         """The users of Iggy's clients, by number, without the hashes of passwords and tokens."""
         parts = self._ask(lambda admin: list(admin.Users(pb.UsersRequest(), timeout=ANSWER_S)))

@@ -109,6 +109,12 @@ class MetricsCollector(Collector):
         for reason, count in sorted(metrics.closed.items()):
             closed.add_metric([reason], count)
         yield closed
+        logins = CounterMetricFamily(
+            "tank_logins", "Logins of Iggy's clients, by outcome", labels=["outcome"]
+        )
+        for outcome, count in sorted(metrics.logins.items()):
+            logins.add_metric([outcome], count)
+        yield logins
 
     def _kafka(self) -> Iterator[Metric]:
         """What Kafka clients asked for, and their libraries."""

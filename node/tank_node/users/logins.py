@@ -9,9 +9,10 @@ from typing import Final, TypeAlias
 
 from tank_node.clock import Clock
 from tank_node.cluster.users_view import UsersView, UserView
+from tank_node.metrics import OK
 from tank_node.users.failure_delays import FailureDelays
 from tank_node.users.limits import ANSWERS_HELD
-from tank_node.users.password_threads import Passwords, Verdict
+from tank_node.users.password_threads import Passwords, PasswordVerdict
 from tank_node.users.recent_logins import RecentLogins
 from tank_protos.users.rules import password_problem
 from tank_protos.users.secret import Secret
@@ -84,7 +85,7 @@ class UserLogins:
         later: Later,
         counts: Counter[str],
     ) -> None:
-        """`counts`: logins by outcome, "ok" or the value of a LoginRefusal."""
+        """`counts`: logins by outcome, OK or the value of a LoginRefusal."""
         self._users = users
         self._passwords = passwords
         self._recent = recent
@@ -107,7 +108,7 @@ class UserLogins:
             self._proved(user, host, done)
             return
 
-        def checked(verdict: Verdict) -> None:
+        def checked(verdict: PasswordVerdict) -> None:
             self._checked(verdict, user, name, password, host, done)
 
         self._passwords.check(user.password_hash if user else NOBODYS_HASH, password, checked)
@@ -150,11 +151,17 @@ class UserLogins:
         return LoggedIn(user.number, user.name, user.born, index, who.token)
 
     def _checked(
-        self, verdict: Verdict, user: UserView | None, name: str, password: Secret, host: str, done: LoginDone
+        self,
+        verdict: PasswordVerdict,
+        user: UserView | None,
+        name: str,
+        password: Secret,
+        host: str,
+        done: LoginDone,
     ) -> None:
-        if verdict is Verdict.NOT_CHECKED:
+        if verdict is PasswordVerdict.NOT_CHECKED:
             self._refuse(LoginRefusal.OVERLOADED, done)
-        elif verdict is Verdict.WRONG or user is None:
+        elif verdict is PasswordVerdict.WRONG or user is None:
             self._fail(LoginRefusal.WRONG_CREDENTIALS, name, host, done)
         else:
             self._recent.remember(user.password_hash, password, self._clock.monotonic_ms())
@@ -175,7 +182,7 @@ class UserLogins:
             self._succeed(who, user.name, host, done)
 
     def _succeed(self, who: LoggedIn, name: str, host: str, done: LoginDone) -> None:
-        self._counts["ok"] += 1
+        self._counts[OK] += 1
         self._delays.succeeded(name, host)
         done(LoginOutcome(None, who))
 

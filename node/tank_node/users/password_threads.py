@@ -25,7 +25,7 @@ class Hasher(Protocol):
         """Whether the hash is that of the password."""
 
 
-class Verdict(Enum):
+class PasswordVerdict(Enum):
     """What came of the check of a password."""
 
     RIGHT = "right"
@@ -37,7 +37,7 @@ class Verdict(Enum):
 class Passwords(Protocol):
     """Checks and makes hashes without holding up the event loop."""
 
-    def check(self, encoded: str, password: Secret, done: Callable[[Verdict], None]) -> None:
+    def check(self, encoded: str, password: Secret, done: Callable[[PasswordVerdict], None]) -> None:
         """As `PasswordThreads.check`."""
 
     def make(self, password: Secret, done: Callable[[str | None], None]) -> None:
@@ -66,7 +66,7 @@ class PasswordThreads:
         self._threads: list[threading.Thread] = []
         self._waiting = 0
         """Hashes that wait or are under way."""
-        self._checks: dict[tuple[str, bytes], list[Callable[[Verdict], None]]] = {}
+        self._checks: dict[tuple[str, bytes], list[Callable[[PasswordVerdict], None]]] = {}
         """By hash and password: who waits for the check. Nothing shows the keys."""
         self._sharing = 0
         """The number of all those."""
@@ -77,7 +77,7 @@ class PasswordThreads:
         """How many hashes wait or are under way."""
         return self._waiting
 
-    def check(self, encoded: str, password: Secret, done: Callable[[Verdict], None]) -> None:
+    def check(self, encoded: str, password: Secret, done: Callable[[PasswordVerdict], None]) -> None:
         """Checks a password against a hash; `done` gets the verdict, once, on the loop, at once or later."""
         key = (encoded, password.reveal())
         if (sharers := self._checks.get(key)) is not None and self._sharing < CHECKS_SHARED:
@@ -85,7 +85,7 @@ class PasswordThreads:
             self._sharing += 1
             return
         if sharers is not None or not self._has_room():
-            done(Verdict.NOT_CHECKED)
+            done(PasswordVerdict.NOT_CHECKED)
             return
         self._checks[key] = [done]
         self._sharing += 1
@@ -140,11 +140,11 @@ class PasswordThreads:
             if not self._closed:
                 job()
 
-    def _judge(self, encoded: str, password: Secret) -> Verdict:
+    def _judge(self, encoded: str, password: Secret) -> PasswordVerdict:
         try:
-            return Verdict.RIGHT if self._hasher.matches(encoded, password) else Verdict.WRONG
+            return PasswordVerdict.RIGHT if self._hasher.matches(encoded, password) else PasswordVerdict.WRONG
         except HashingFailed:
-            return Verdict.NOT_CHECKED
+            return PasswordVerdict.NOT_CHECKED
 
     def _hash(self, password: Secret) -> str | None:
         try:
@@ -158,7 +158,7 @@ class PasswordThreads:
 
     # --- on the loop again ---
 
-    def _checked(self, key: tuple[str, bytes], verdict: Verdict) -> None:
+    def _checked(self, key: tuple[str, bytes], verdict: PasswordVerdict) -> None:
         self._waiting -= 1
         sharers = self._checks.pop(key)
         self._sharing -= len(sharers)

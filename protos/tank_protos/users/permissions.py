@@ -133,10 +133,10 @@ def decode(data: Buffer, base: int = 0) -> Permissions:
     """Reads a whole document of a client whose numbers begin with `base`. Raises PermissionsError."""
     if len(data) > MAX_BYTES:
         raise PermissionsError(f"a document of permissions has at most {MAX_BYTES} bytes, not {len(data)}")
-    return _Reader(memoryview(data), base).read()
+    return _PermissionsReader(memoryview(data), base).read()
 
 
-class _Reader:
+class _PermissionsReader:
     """Reads one document from its first byte to its last."""
 
     __slots__ = ("_at", "_base", "_data")

@@ -144,7 +144,8 @@ def test_permissions_are_set_shown_and_taken_away(world: ScriptedControllers, ta
     state = world.cluster.state
     set_them = tank(
         "user", "permissions", "alice", "--server", "read_servers,poll_messages",
-        "--stream", "3:read_stream", "--topic", "1/2:send_messages", "--topic", "1/0:read_topic,poll_messages",
+        "--stream", "3:read_stream", "--topic", "1/2:send_messages",
+        "--topic", "1/0:read_topic,poll_messages",
     )  # fmt: skip
     assert set_them.exit_code == 0, set_them.stderr
     topics = (

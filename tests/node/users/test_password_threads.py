@@ -8,7 +8,7 @@ from queue import SimpleQueue
 import pytest
 
 from tank_node.users.argon2_hasher import Argon2Hasher, HashingFailed
-from tank_node.users.password_threads import PasswordThreads, Verdict
+from tank_node.users.password_threads import PasswordThreads, PasswordVerdict
 from tank_protos.users.secret import Secret
 
 RIGHT, WRONG = Secret(b"right"), Secret(b"wrong")
@@ -83,20 +83,20 @@ def test_a_password_is_checked_and_made_in_a_thread(
     for _ in range(3):
         hasher.gate.release()
     loop.run(3)
-    assert sorted(map(str, found)) == ["Verdict.RIGHT", "Verdict.WRONG", "hash of right"]
+    assert sorted(map(str, found)) == ["PasswordVerdict.RIGHT", "PasswordVerdict.WRONG", "hash of right"]
     assert passwords.waiting == 0
 
 
 def test_two_are_hashed_at_a_time_and_few_wait(
     loop: Loop, hasher: GatedHasher, passwords: PasswordThreads
 ) -> None:
-    found: list[Verdict] = []
+    found: list[PasswordVerdict] = []
     for number in range(4):
         passwords.check("hash of right", Secret(b"%d" % number), found.append)
     assert {hasher.begun.get(timeout=WAIT_S), hasher.begun.get(timeout=WAIT_S)} == {b"0", b"1"}
     assert hasher.begun.empty(), "there are two threads"
     passwords.check("hash of right", RIGHT, found.append)
-    assert found == [Verdict.NOT_CHECKED], "four wait or are under way"
+    assert found == [PasswordVerdict.NOT_CHECKED], "four wait or are under way"
     made: list[str | None] = []
     passwords.make(RIGHT, made.append)
     assert made == [None]
@@ -106,21 +106,25 @@ def test_two_are_hashed_at_a_time_and_few_wait(
     for _ in range(4):
         hasher.gate.release()
     loop.run(4)
-    assert Counter(found) == {Verdict.NOT_CHECKED: 1, Verdict.WRONG: 4, Verdict.RIGHT: 1}
+    assert Counter(found) == {
+        PasswordVerdict.NOT_CHECKED: 1,
+        PasswordVerdict.WRONG: 4,
+        PasswordVerdict.RIGHT: 1,
+    }
 
 
 def test_equal_checks_are_one(loop: Loop, hasher: GatedHasher, passwords: PasswordThreads) -> None:
-    found: list[Verdict] = []
+    found: list[PasswordVerdict] = []
     for _ in range(100):
         passwords.check("hash of right", RIGHT, found.append)
     assert passwords.waiting == 1
     hasher.gate.release()
     loop.run()
-    assert found == [Verdict.RIGHT] * 100
+    assert found == [PasswordVerdict.RIGHT] * 100
     passwords.check("hash of right", RIGHT, found.append)
     hasher.gate.release()
     loop.run()
-    assert found == [Verdict.RIGHT] * 101, "a later one is checked anew"
+    assert found == [PasswordVerdict.RIGHT] * 101, "a later one is checked anew"
 
 
 def test_a_hash_without_memory_says_nothing_of_the_password(
@@ -133,13 +137,13 @@ def test_a_hash_without_memory_says_nothing_of_the_password(
     hasher.gate.release()
     hasher.gate.release()
     loop.run(2)
-    assert sorted(map(str, found)) == ["None", "Verdict.NOT_CHECKED"]
+    assert sorted(map(str, found)) == ["None", "PasswordVerdict.NOT_CHECKED"]
 
 
 def test_what_waits_at_the_end_is_dropped(
     loop: Loop, hasher: GatedHasher, passwords: PasswordThreads
 ) -> None:
-    found: list[Verdict] = []
+    found: list[PasswordVerdict] = []
     for number in range(3):
         passwords.check("hash of right", Secret(b"%d" % number), found.append)
     assert hasher.begun.get(timeout=WAIT_S)
@@ -150,7 +154,7 @@ def test_what_waits_at_the_end_is_dropped(
     loop.run(2)
     assert hasher.begun.empty(), "the third was not begun"
     passwords.check("hash of right", RIGHT, found.append)
-    assert found[-1] is Verdict.NOT_CHECKED
+    assert found[-1] is PasswordVerdict.NOT_CHECKED
 
 
 def test_argon2_tells_right_from_wrong_and_never_hashes_twice_alike() -> None:

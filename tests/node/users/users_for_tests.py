@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tank_node.cluster.users_view import TokenView, UsersView, UserView
-from tank_node.users.password_threads import Verdict
+from tank_node.users.password_threads import PasswordVerdict
 from tank_protos.users.permissions import Permissions
 from tank_protos.users.secret import Secret
 from tank_protos.users.tokens import token_digest
@@ -48,11 +48,11 @@ class StagedPasswords:
         """The hashes that passwords were checked against."""
         self.is_full = False
 
-    def check(self, encoded: str, password: Secret, done: Callable[[Verdict], None]) -> None:
+    def check(self, encoded: str, password: Secret, done: Callable[[PasswordVerdict], None]) -> None:
         self.checked.append(encoded)
         right = encoded == hashed(password.reveal().decode())
-        verdict = Verdict.RIGHT if right else Verdict.WRONG
-        self.waiting.append(lambda: done(Verdict.NOT_CHECKED if self.is_full else verdict))
+        verdict = PasswordVerdict.RIGHT if right else PasswordVerdict.WRONG
+        self.waiting.append(lambda: done(PasswordVerdict.NOT_CHECKED if self.is_full else verdict))
 
     def make(self, password: Secret, done: Callable[[str | None], None]) -> None:
         encoded = hashed(password.reveal().decode())
