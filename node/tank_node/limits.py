@@ -279,6 +279,10 @@ class Limits:
     """How long another broker that coordinates a group may take for a request: longer than `group_append_ms`,
     so that its own answer comes first."""
 
+    iggy_members: int = 10_000
+    """The most memberships in Iggy's groups that one broker speaks for; each is some 20 bytes of a message a
+    second, and 500 bytes of memory."""
+
     iggy_positions: int = 100_000
     """The most stored offsets of Iggy's consumers and groups that a leader of partitions remembers, some 40
     MB. One that is forgotten costs a question to its coordinator at its next use."""

@@ -1,4 +1,4 @@
-"""One group of Iggy's clients: its coordinators, their log, brokers with members, and messages on their way."""
+"""One group of Iggy's clients: its coordinators, its log, brokers with members, and messages on their way."""
 
 from dataclasses import dataclass, field
 
@@ -111,7 +111,8 @@ class IggyWorld:
     def _act(self) -> None:
         for action in self.group.take_actions(self.now_ms):
             if isinstance(action, Answer):
-                assert isinstance(action.answer, IggyAnswer) and isinstance(action.token, int)
+                assert isinstance(action.answer, IggyAnswer)
+                assert isinstance(action.token, int)
                 self.answers.append((self._tokens.pop(action.token), action.answer))
             else:
                 assert isinstance(action, StoreRecords)
@@ -147,7 +148,8 @@ class IggyWorld:
             self.group = IggyGroup(GROUP, self.known, self.limits)
             return
         record = read(*self.stored)
-        assert isinstance(record, IggyRecord) and record.value is not None
+        assert isinstance(record, IggyRecord)
+        assert record.value is not None
         self.group = IggyGroup.from_image(GROUP, self.known, self.limits, record.value, self.now_ms)
 
     def hear(self, message: OnItsWay, answer: IggyAnswer) -> None:

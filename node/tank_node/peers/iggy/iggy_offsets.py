@@ -14,6 +14,7 @@ from tank_node.peers.iggy.iggy_service import DELETE, GET, STORE
 from tank_node.peers.iggy.position_cache import IggyPlace
 from tank_node.session import Session
 from tank_protos.error_codes import ErrorCode
+from tank_protos.feature_levels import IGGY
 from tank_protos.generated.tank import IggyOffsetRequest, IggyOffsetResponse
 from tank_protos.wire.message import Message
 
@@ -23,7 +24,8 @@ _LONGEST_NAME = 255
 
 class IggyOffsets:
     """What the sessions of one broker ask. Offsets are Iggy's: the first message of a partition has 0, and
-    what is stored is the offset of the last message that was consumed."""
+    what is stored is the offset of the last message that was consumed. Below feature level 5 other brokers
+    don't know these requests."""
 
     def __init__(self, broker: Broker, router: GroupRouter, positions: IggyPositions) -> None:
         self._broker = broker
@@ -69,7 +71,10 @@ class IggyOffsets:
             self._ask(leader, place, DELETE, 0, sender, partial(_alone, done))
 
     def _leader(self, place: IggyPlace) -> int | ErrorCode:
-        topic = self._broker.link.view.topic_by_id(place.topic_id)
+        view = self._broker.link.view
+        if view.feature_level < IGGY:
+            return ErrorCode.LEVEL_TOO_LOW
+        topic = view.topic_by_id(place.topic_id)
         if topic is None:
             return ErrorCode.UNKNOWN_TOPIC
         if not 0 <= place.partition < len(topic.partitions):
