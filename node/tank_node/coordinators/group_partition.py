@@ -475,7 +475,8 @@ class GroupPartition(SlicedWork):
     def committed(
         self, group_id: str, places: Iterable[TopicPartition] | None
     ) -> Mapping[TopicPartition, CommittedOffset]:
-        """See `Groups.committed`. What was committed for a deleted topic is not shown."""
+        """See `Groups.committed`. What was committed for a deleted topic, or a
+        partition that was removed, is not shown."""
         group = self.groups.get(group_id)
         if group is None:
             return {}
@@ -484,7 +485,7 @@ class GroupPartition(SlicedWork):
         wanted: Iterable[TopicPartition] = offsets if places is None else places
         for place in wanted:
             offset = offsets.get(place)
-            if offset is not None and not is_gone(offset):
+            if offset is not None and not is_gone(place[1], offset):
                 found[place] = offset
         return found
 

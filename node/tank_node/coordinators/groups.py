@@ -326,11 +326,10 @@ class Groups:
 
     def _changed(self, change: TopicChange) -> None:
         """The view has changed; the broker's replicas have their roles already."""
-        self._view_topics.note(change)
-        if change.kind is ChangeKind.DELETED:
+        if self._view_topics.note(change):
             for led in self._led.values():
                 led.sweep()
-        elif change.topic.name == GROUPS_TOPIC:
+        if change.kind is not ChangeKind.DELETED and change.topic.name == GROUPS_TOPIC:
             for number in change.partitions or range(len(change.topic.partitions)):
                 self._lead(number)
 

@@ -121,6 +121,24 @@ def test_what_was_stored_with_a_poll_counts_at_once(cell: BrokerCell) -> None:
     assert stored(cell, 2, at) == 3
 
 
+def test_what_a_dead_leader_had_not_written_is_delivered_again_and_nothing_is_skipped(
+    cell: BrokerCell,
+) -> None:
+    at = place(cell, 1)
+    store(cell, 2, at, 3)
+    assert begin_store(cell, 2, at, 7, is_auto=True) == [ErrorCode.NONE]
+    cell.stop(2)
+    for number in range(4):
+        cell.change(number, TOPIC, leader=3, in_sync=(1, 3))
+    cell.change(0, GROUPS_TOPIC, in_sync=(1, 3))
+    cell.run(500)
+    assert stored(cell, 1, at) == 3
+    store(cell, 3, at, 8, is_auto=True)
+    cell.change(1, TOPIC, leader=1)
+    cell.run(500)
+    assert stored(cell, 3, at) == 8
+
+
 def test_a_leader_that_was_deposed_sets_nothing_back(cell: BrokerCell) -> None:
     """Broker 2 doesn't hear that 3 leads, and writes what a poll stored before."""
     at = place(cell, 1)
@@ -186,6 +204,21 @@ def test_a_purged_topic_has_no_offsets(cell: BrokerCell) -> None:
     assert stored(cell, 3, at) is None
     told = begin_store(cell, 3, IggyPlace(consumer, old.topic_id, 2), 1)
     assert told == [ErrorCode.UNKNOWN_TOPIC]
+
+
+def test_a_partition_that_was_removed_and_comes_again_has_no_offset(cell: BrokerCell) -> None:
+    consumer = named_consumer("a")
+    store(cell, 1, place(cell, 3, consumer), 5)
+    store(cell, 1, place(cell, 0, consumer), 4)
+    whole = cell.topics[TOPIC]
+    cell.publish(replace(whole, partitions=whole.partitions[:3]))
+    cell.run(500)
+    cell.publish(
+        replace(whole, partitions=[*whole.partitions[:3], replace(whole.partitions[3], leader_epoch=9)])
+    )
+    cell.run(1_000)
+    assert stored(cell, 1, place(cell, 3, consumer)) is None
+    assert stored(cell, 1, place(cell, 0, consumer)) == 4
 
 
 def test_a_deleted_group_takes_its_offsets_along(cell: BrokerCell) -> None:
