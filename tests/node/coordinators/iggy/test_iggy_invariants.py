@@ -1,10 +1,13 @@
 """What holds of a group of Iggy's clients whatever its members, its brokers and its coordinators do."""
 
+from dataclasses import dataclass
+
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tank_node.peers.iggy.iggy_membership import IggyMembership
 from tests.support.examples import examples
-from tests.support.groups.iggy_world import IggyWorld
+from tests.support.groups.iggy_world import BrokerSide, IggyWorld
 
 ACTS = (
     *("deliver",) * 6,
@@ -28,6 +31,19 @@ STEPS = st.tuples(st.sampled_from(ACTS), st.integers(0, 2), st.integers(0, 3))
 WAITS_MS = (10, 1_000, 3_000, 40_000)
 
 
+SOON_MS = 20_000
+"""A partition that was polled so shortly before is not given to another for the time that passed."""
+
+
+@dataclass
+class LastPoll:
+    """Who polled a partition last."""
+
+    side: BrokerSide
+    member: IggyMembership
+    at_ms: int
+
+
 class Offsets:
     """How far each partition was polled."""
 
@@ -35,6 +51,22 @@ class Offsets:
         self.end = 0
         self.polled: dict[tuple[int, int], int] = {}
         """By connection and partition."""
+        self._last: dict[int, LastPoll] = {}
+
+    def poll(self, world: IggyWorld, side: BrokerSide, member: IggyMembership, number: int) -> None:
+        """A member polls a partition. Who did that before, and is still to give it up, has stored how far it
+        came."""
+        last = self._last.get(number)
+        if last is not None and last.member is not member and number in last.member.draining:
+            is_member = last.side.member(last.member.name.connection) is last.member
+            is_heard = last.side in world.sides and last.side.here.is_current(world.now_ms)
+            if is_member and is_heard and world.now_ms - last.at_ms < SOON_MS:
+                assert number in last.member.released()
+        self._last[number] = LastPoll(side, member, world.now_ms)
+        self.end += 1
+        member.begin_poll(number)
+        member.end_poll(number, self.end)
+        self.polled[member.name.connection, number] = self.end
 
 
 def take(world: IggyWorld, offsets: Offsets, act: str, who: int, choice: int) -> None:
@@ -69,10 +101,7 @@ def take(world: IggyWorld, offsets: Offsets, act: str, who: int, choice: int) ->
         case "poll" if member is not None and side.here.is_current(world.now_ms):
             number = member.next_partition()
             if number is not None:
-                offsets.end += 1
-                member.begin_poll(number)
-                member.end_poll(number, offsets.end)
-                offsets.polled[connection, number] = offsets.end
+                offsets.poll(world, side, member, number)
         case "commit" if member is not None:
             for (other, number), offset in offsets.polled.items():
                 if other == connection:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tank_node.cluster.view import ChangeKind
+from tank_node.cluster.view import NO_LEADER, ChangeKind
 from tank_node.coordinators.iggy.consumer_ids import named_consumer
 from tank_node.limits import Limits
 from tank_node.peers.group_router import router_of
-from tank_node.peers.iggy.iggy_offsets import offsets_of
+from tank_node.peers.iggy.iggy_offsets import LONGEST_MS, offsets_of
 from tank_node.peers.iggy.position_cache import IggyPlace
 from tank_node.session import Session
 from tank_protos.error_codes import ErrorCode
@@ -152,7 +152,7 @@ def test_a_leader_that_was_deposed_sets_nothing_back(cell: BrokerCell) -> None:
     cell.run(1_000)
     assert stored(cell, 3, at) == 4
     told = begin_store(cell, 2, at, 1)
-    cell.run(500)
+    cell.run(LONGEST_MS + 500)
     assert told == [ErrorCode.STALE_EPOCH]
     assert stored(cell, 3, at) == 4
 
@@ -167,9 +167,34 @@ def test_a_coordinator_that_has_not_heard_of_the_new_leader_believes_it(cell: Br
     cell.run(300)
     assert stored(cell, 3, at) == 2
     told = begin_store(cell, 2, at, 9)
-    cell.run(500)
+    cell.run(LONGEST_MS + 500)
     assert told == [ErrorCode.STALE_EPOCH]
     assert stored(cell, 3, at) == 2
+
+
+def test_a_request_waits_for_a_leader_and_a_coordinator(cell: BrokerCell) -> None:
+    at = place(cell, 1)
+    cell.change(1, TOPIC, leader=NO_LEADER)
+    told = begin_store(cell, 1, at, 4)
+    cell.run(1_000)
+    assert told == []
+    cell.change(0, GROUPS_TOPIC, leader=NO_LEADER)
+    cell.change(1, TOPIC, leader=3)
+    cell.run(1_000)
+    assert told == []
+    cell.change(0, GROUPS_TOPIC, leader=2)
+    cell.run(2_500)
+    assert told == [ErrorCode.NONE]
+    assert stored(cell, 2, at) == 4
+
+
+def test_but_not_for_ever(cell: BrokerCell) -> None:
+    cell.change(1, TOPIC, leader=NO_LEADER)
+    told = begin_store(cell, 1, place(cell, 1), 4)
+    cell.run(LONGEST_MS - 500)
+    assert told == []
+    cell.run(1_000)
+    assert told == [ErrorCode.NO_LEADER]
 
 
 def test_a_deleted_offset_is_gone(cell: BrokerCell) -> None:
