@@ -113,6 +113,10 @@ class Controllers:
             raise CliError(f"There is no topic {', '.join(unknown)}.", ExitCode.NOT_FOUND, hint)
         return parts
 
+    def iggy_names(self) -> list[pb.IggyNamesAnswer]:
+        """All parts of the names of Iggy's clients."""
+        return self._ask(lambda admin: list(admin.IggyNames(pb.IggyNamesRequest(), timeout=LONG_ANSWER_S)))
+
     def change(self, command: pb.Command) -> pb.ProposalOutcome:
         """One command, which may be sent twice: they are idempotent. CliError when it is rejected as a
         whole."""

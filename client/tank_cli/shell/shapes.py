@@ -409,4 +409,38 @@ SHAPES: dict[str, tuple[Json, ...]] = {
             "seconds": 6.7,
         },
     ),
+    "iggy stream list": (
+        {
+            "streams": [
+                {"number": 0, "name": "main", "topics": 1, "created_ms": 1357016400000, "going": False}
+            ]
+        },
+    ),
+    "iggy stream create": ({"stream": "main", "number": 0},),
+    "iggy stream rename": ({"stream": "archive", "number": 0},),
+    "iggy stream delete": ({"deleted": "main"},),
+    "iggy stream purge": ({"purged": "main", "topics": 1},),
+    "iggy topic list": (
+        {
+            "topics": [
+                {
+                    "stream": "main",
+                    "number": 0,
+                    "name": "orders",
+                    "topic": "main.orders",
+                    "partitions": 3,
+                    "exposed": False,
+                }
+            ]
+        },
+    ),
+    "iggy topic create": ({"stream": "main", "topic": "orders", "number": 0},),
+    "iggy topic rename": ({"stream": "main", "topic": "bills", "number": 0},),
+    "iggy topic delete": ({"deleted": "orders", "stream": "main"},),
+    "iggy topic purge": ({"purged": "orders", "stream": "main"},),
+    "iggy group list": ({"groups": [{"stream": "main", "topic": "orders", "number": 0, "name": "readers"}]},),
+    "iggy group create": ({"group": "readers", "number": 0},),
+    "iggy group delete": ({"deleted": "readers"},),
+    "iggy expose": ({"topic": "payments", "stream": "main", "name": "payments", "number": 1},),
+    "iggy hide": ({"hidden": "payments"},),
 }

@@ -9,5 +9,5 @@
 - `going_streams`: large streams that are being deleted
 - `log_ends`, `commit_order`: questions before a lossy election; the order of committed positions
 - `proposals`: commands for the log
-- `checks`, `overview`, `report`: what an operator is warned of and shown
+- `checks`, `overview`, `iggy_names`, `report`: what an operator is warned of and shown
 """

@@ -9,6 +9,7 @@ import grpc
 from tank_controller import limits
 from tank_controller.commands.outcome import CommandOutcome, Rejected
 from tank_controller.leader import overview
+from tank_controller.leader.iggy_names import names_parts
 from tank_controller.leader.proposals import Proposals
 from tank_controller.node import ControllerNode, NodeHost
 from tank_controller.raft.errors import ProposalRefusedError, UnansweredError
@@ -183,6 +184,18 @@ class AdminService(AdminServicer):
         if (tasks := node.brokers.tasks) is not None:
             tasks.balance()
         return _DONE
+
+    async def IggyNames(
+        self, request: pb.IggyNamesRequest, context: Context | None = None
+    ) -> AsyncIterator[pb.IggyNamesAnswer]:
+        """Sends the names of Iggy's clients, one portion after the other."""
+        node = await self._up_to_date()
+        if node is None:
+            yield pb.IggyNamesAnswer(not_leader=self._not_leader())
+            return
+        for part in names_parts(node.metadata.state):
+            yield part
+            await asyncio.sleep(0)
 
     async def _up_to_date(self) -> ControllerNode | None:
         """This controller's node if it leads and its state holds all that was committed before this call,

@@ -17,8 +17,8 @@ from tank_protos.generated import control_pb2 as pb
 
 @dataclass(slots=True, frozen=True)
 class ImagedTopic:
-    """A topic at the moment of the image. Its list of partitions only grows: where some are removed, the topic
-    gets another list.
+    """A topic at the moment of the image. Its list of partitions only grows: where some are removed, the
+    topic gets another list.
     """
 
     topic_id: int

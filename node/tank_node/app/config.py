@@ -29,6 +29,8 @@ DEFAULT_PORT = 11011
 DEFAULT_KAFKA_PORT = 9092
 MAX_BROKER_ID = 0xFFFE
 """The largest id that the protocol can carry: a u16, whose 0xffff means "no broker"."""
+MAX_EXPOSURES = 1_000
+"""Topics that one option may name for Iggy's clients: a line of a configuration, not a table."""
 LOOPBACK = "127.0.0.1"
 MINUTE_MS = 60_000
 _INT_MAX = 2**31 - 1
@@ -101,6 +103,8 @@ class NodeConfig:
     does not."""
     kafka_default_partitions: int
     """The partitions of topics that Kafka clients create without saying how many."""
+    iggy_expose: Mapping[str, tuple[str, str]]
+    """By topic: the stream and the name under which Iggy's clients see it, when it is created."""
     kafka_client_metrics: int
     """How many client ids of Kafka clients have their own metrics of bytes."""
     group_min_session_ms: int
@@ -364,6 +368,20 @@ def _broker_id(text: str) -> int:
     return number
 
 
+def _exposures(text: str) -> dict[str, tuple[str, str]]:
+    """Parses `TOPIC=STREAM/NAME,...`; empty: none."""
+    found: dict[str, tuple[str, str]] = {}
+    for item in filter(None, (each.strip() for each in text.split(","))):
+        topic, equals, place = item.partition("=")
+        stream, slash, name = place.partition("/")
+        if not (topic and equals and stream and slash and name) or topic in found:
+            raise ValueError("write each topic once, as TOPIC=STREAM/NAME, such as orders=main/orders")
+        found[topic] = stream, name
+    if len(found) > MAX_EXPOSURES:
+        raise ValueError(f"at most {MAX_EXPOSURES} topics: expose others by `tank iggy expose`")
+    return found
+
+
 def _text(text: str) -> str:
     if len(text.encode()) > 255 or not text.isprintable():
         raise ValueError("write at most 255 bytes of printable text")
@@ -467,6 +485,14 @@ OPTIONS = (
         "that. Default: on for tank serve, off for a broker of a cluster.",
         _switch,
         None,
+    ),
+    Option(
+        "iggy_expose",
+        "TOPIC=STREAM/NAME,...",
+        "Topics that Iggy's clients see in a stream when they are created by clients of other protocols; the "
+        "stream is created, too. From feature level 5 on. Topics that exist: `tank iggy expose`.",
+        _exposures,
+        "",
     ),
     Option(
         "kafka_default_partitions",

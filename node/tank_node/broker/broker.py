@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from tank_node.broker.deadlines import FAILED, Deadlines
 from tank_node.broker.forwarding import Forwarding
 from tank_node.broker.lost_brokers import LostBrokers
-from tank_node.broker.removed_partitions import delete_purged, removed_replicas
+from tank_node.broker.removed_partitions import beyond, delete_purged, is_of_earlier
 from tank_node.broker.replica_ends import ends_of
 from tank_node.broker.replica_removal import ReplicaRemoval
 from tank_node.broker.topic_waits import TopicWaits
@@ -384,8 +384,8 @@ class Broker:
             changed = ()
             topic.log_settings.clear()
         topic.view = view
-        if view.was_shrunk:
-            self._remove_gone(topic)
+        for number in beyond(self.data_folder, view) if view.was_shrunk else ():
+            self._remove(topic, number, "was removed")
         flush_disk = (view.settings.flush or self.default_flush) is FlushPolicy.DISK
         broker_id = self.link.view.broker_id
         for placed in [view.partitions[number] for number in changed] if changed else view.partitions:
@@ -399,6 +399,8 @@ class Broker:
             settings = topic.log_settings.get(copies)
             if settings is None:
                 settings = topic.log_settings[copies] = LogSettings.from_topic(view.settings, copies)
+            if placed.first_epoch:
+                self._remove_earlier(topic, placed, settings)
             partition = topic.partitions.get(placed.partition)
             if partition is None:
                 partition = self._open(topic, placed.partition, settings)
@@ -433,17 +435,17 @@ class Broker:
         if topic is None or topic.view.topic_id != topic_id:
             return  # the topic was deleted, with all its replicas
         self.begin_tick()
-        logger.info("%s/%d was moved to other brokers: its data here is deleted", topic.name, number)
-        self._remove(topic, number)
+        self._remove(topic, number, "was moved to other brokers")
 
-    def _remove_gone(self, topic: Topic) -> None:
-        """Deletes the replicas here of partitions that the cluster has removed."""
-        for number in removed_replicas(self.data_folder, topic.view):
-            logger.info("%s/%d was removed: its data here is deleted", topic.name, number)
-            self._remove(topic, number)
+    def _remove_earlier(self, topic: Topic, placed: PartitionView, settings: LogSettings) -> None:
+        """Deletes the replica here of an earlier partition of the number, which the cluster has removed."""
+        partition = topic.partitions.get(placed.partition) or self._open(topic, placed.partition, settings)
+        if partition is not None and is_of_earlier(partition.log, placed):
+            self._remove(topic, placed.partition, "was removed, and made anew")
 
-    def _remove(self, topic: Topic, number: int) -> None:
+    def _remove(self, topic: Topic, number: int, why: str) -> None:
         """Forgets a replica, and deletes its data."""
+        logger.info("%s/%d %s: its data here is deleted", topic.name, number, why)
         partition = topic.partitions.pop(number, None)
         if partition is not None:
             partition.remove()

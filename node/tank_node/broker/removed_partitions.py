@@ -1,25 +1,25 @@
-"""Replicas in the data folder whose partitions or topics the cluster has removed, while this broker was there,
-or away.
+"""Replicas in the data folder whose partitions or topics the cluster has removed, while this broker was
+there, or away.
 """
 
 from collections.abc import Iterable
 
-from tank_node.cluster.view import TopicView
+from tank_node.cluster.view import PartitionView, TopicView
+from tank_node.log.log import PartitionLog
 from tank_node.store.data_folder import DataFolder
 
 
-def removed_replicas(folder: DataFolder, topic: TopicView) -> list[int]:
-    """The numbers of the topic's replicas in the folder, whether they can be opened or not, whose partitions
-    were removed. Where a new partition has the number, an earlier one's log has lower leader epochs."""
-    found = []
-    for number in folder.partitions_of(topic.topic_id):
-        if number >= len(topic.partitions):
-            found.append(number)
-            continue
-        log = folder.logs.get((topic.topic_id, number))
-        if log is not None and log.epochs and log.epochs[0][0] < topic.partitions[number].first_epoch:
-            found.append(number)
-    return found
+def beyond(folder: DataFolder, topic: TopicView) -> list[int]:
+    """The numbers of the topic's replicas in the folder, whether they can be opened or not, that the topic
+    has no partitions of any more."""
+    count = len(topic.partitions)
+    return [number for number in folder.partitions_of(topic.topic_id) if number >= count]
+
+
+def is_of_earlier(log: PartitionLog, placed: PartitionView) -> bool:
+    """Whether the log is of an earlier partition of this number: its leader epochs are below those of the
+    present one."""
+    return bool(log.epochs) and log.epochs[0][0] < placed.first_epoch
 
 
 def delete_purged(folder: DataFolder, topics: Iterable[TopicView]) -> None:

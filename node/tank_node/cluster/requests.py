@@ -2,7 +2,7 @@
 the ids in the controllers' log. No I/O.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tank_node.cluster.answers import is_text, known_error, known_errors
 from tank_node.cluster.iggy_requests import ControllerIggyRequests
@@ -38,6 +38,8 @@ class ControllerRequests:
         self._view = view
         self._pending = pending
         self.producer_ids = ProducerIds(self._ask_for_ids)
+        self.exposures: Mapping[str, tuple[str, str]] = {}
+        """By topic: the stream and the name under which Iggy's clients are to see it, when it is created."""
         self.iggy = ControllerIggyRequests(view, pending)
         """As MetadataRequests."""
 
@@ -134,6 +136,9 @@ class ControllerRequests:
             assignments=[pb.Assignment(replicas=replicas) for replicas in topic.assignments],
             internal=topic.is_internal,
         )
+        exposure = self.exposures.get(topic.name)
+        if exposure is not None and self._view.feature_level >= feature_levels.IGGY:
+            create.expose.stream, create.expose.name = exposure
         self._change_topic(pb.Command(create_topic=create), done, validate_only=topic.validate_only)
 
     def alter_topic(self, change: TopicAlteration, done: Callable[[TopicOutcome], None]) -> None:

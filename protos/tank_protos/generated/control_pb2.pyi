@@ -1540,3 +1540,27 @@ class PartitionsAnswer(_message.Message):
 class BalanceRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class IggyNamesRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class IggyTopicSummary(_message.Message):
+    __slots__ = ("topic", "partitions")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    topic: Topic
+    partitions: int
+    def __init__(self, topic: _Optional[_Union[Topic, _Mapping]] = ..., partitions: _Optional[int] = ...) -> None: ...
+
+class IggyNamesAnswer(_message.Message):
+    __slots__ = ("not_leader", "streams", "topics", "groups")
+    NOT_LEADER_FIELD_NUMBER: _ClassVar[int]
+    STREAMS_FIELD_NUMBER: _ClassVar[int]
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    not_leader: NotLeader
+    streams: _containers.RepeatedCompositeFieldContainer[IggyStream]
+    topics: _containers.RepeatedCompositeFieldContainer[IggyTopicSummary]
+    groups: _containers.RepeatedCompositeFieldContainer[IggyGroup]
+    def __init__(self, not_leader: _Optional[_Union[NotLeader, _Mapping]] = ..., streams: _Optional[_Iterable[_Union[IggyStream, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[IggyTopicSummary, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[IggyGroup, _Mapping]]] = ...) -> None: ...

@@ -275,3 +275,13 @@ def test_a_home_that_is_not_there_is_told_with_what_to_do(monkeypatch: pytest.Mo
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # a user without an entry
     with pytest.raises(ConfigError, match="name a folder"):
         node_config.load({}, {})
+
+
+def test_topics_for_iggys_clients_have_their_places_in_streams() -> None:
+    assert load().iggy_expose == {}
+    found = load({"iggy_expose": "orders=main/orders, bills=main/a/b"}).iggy_expose
+    assert found == {"orders": ("main", "orders"), "bills": ("main", "a/b")}
+    many = ",".join(f"t{number}=main/t{number}" for number in range(1001))
+    for wrong in ("orders", "orders=main", "orders=/x", "=main/x", "a=s/1,a=s/2", many):
+        with pytest.raises(ConfigError, match="--iggy-expose"):
+            load({"iggy_expose": wrong})

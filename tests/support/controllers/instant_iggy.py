@@ -1,4 +1,4 @@
-"""The part of `InstantController` that keeps the names of Iggy's clients: by the controllers' own commands."""
+"""The part of `InstantController` with the names of Iggy's clients, by the controllers' own commands."""
 
 from collections.abc import Callable
 

@@ -8,6 +8,7 @@ from typing import Any, Self
 import grpc
 
 from tank_controller.leader import overview
+from tank_controller.leader.iggy_names import names_parts
 from tank_controller.leader.overview import Displaced
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
@@ -123,6 +124,12 @@ class _Admin(AdminServicer):
             return
         state = self._world.cluster.state
         yield from overview.partition_parts(state, request)
+
+    def IggyNames(self, request: pb.IggyNamesRequest, context: Any) -> Iterator[pb.IggyNamesAnswer]:
+        if (elsewhere := self._not_leader) is not None:
+            yield pb.IggyNamesAnswer(not_leader=elsewhere)
+            return
+        yield from names_parts(self._world.cluster.state)
 
     def Change(self, request: pb.Command, context: Any) -> pb.ChangeAnswer:
         if (elsewhere := self._not_leader) is not None:
