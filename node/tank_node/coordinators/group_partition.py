@@ -17,7 +17,7 @@ from tank_node.coordinators.group import Group
 from tank_node.coordinators.group_images import GroupImages
 from tank_node.coordinators.group_load import GroupLoad
 from tank_node.coordinators.group_log import GroupChange, GroupLog
-from tank_node.coordinators.iggy.iggy_group import IggyGroup
+from tank_node.coordinators.iggy.iggy_group import IggyGroupMachine
 from tank_node.coordinators.long_work import SlicedWork
 from tank_node.coordinators.machine.committed_offset import CommittedOffset
 from tank_node.coordinators.machine.consumer_requests import (
@@ -435,7 +435,7 @@ class GroupPartition(SlicedWork):
     def take_iggys(self, group_id: str, said: BrokerSaid, done: Callable[[IggyAnswer], None]) -> None:
         """See `Groups.take_iggys`."""
         group = self._group(group_id)
-        if not isinstance(group.members, IggyGroup):  # stored so before such names had a meaning
+        if not isinstance(group.members, IggyGroupMachine):  # stored so before such names had a meaning
             done(IggyAnswer(GroupError.INCONSISTENT_PROTOCOL))
             return
         waiting = WaitingMember(iggy=done)

@@ -6,7 +6,7 @@ from typing import Final
 
 from tank_node.broker.broker import Broker
 from tank_node.coordinators.group import Group
-from tank_node.coordinators.iggy.iggy_group import IggyGroup
+from tank_node.coordinators.iggy.iggy_group import IggyGroupMachine
 from tank_node.coordinators.machine.committed_offset import NO_TOPIC_ID, CommittedOffset
 from tank_node.coordinators.machine.group_requests import TopicPartition
 from tank_node.coordinators.machine.group_settings import GroupSettings
@@ -72,7 +72,7 @@ class OffsetSweep:
             for group in list(self._groups.values()):
                 if self._groups.get(group.group_id) is not group:
                     continue
-                if isinstance(group.members, IggyGroup) and group.members.is_gone:
+                if isinstance(group.members, IggyGroupMachine) and group.members.is_gone:
                     self._delete(group)
                     yield
                     continue

@@ -44,12 +44,14 @@ Offset = Callable[[ErrorCode, int | None], None]
 Ask = Callable[[Offset], None]
 
 
-class _Attempt:
+class _OffsetAttempt:
     """A request that is tried until it has an answer that counts."""
 
     __slots__ = ("_again", "_ask", "_done", "until_ms")
 
-    def __init__(self, ask: Ask, until_ms: int, again: "Callable[[_Attempt], bool]", done: Offset) -> None:
+    def __init__(
+        self, ask: Ask, until_ms: int, again: "Callable[[_OffsetAttempt], bool]", done: Offset
+    ) -> None:
         """ask: asks once. again: has `begin` called soon, or says False: there is no time, or no room."""
         self._ask = ask
         self._again = again
@@ -74,7 +76,7 @@ class IggyOffsets:
         self._broker = broker
         self._router = router
         self._positions = positions
-        self._waiting: list[_Attempt] = []
+        self._waiting: list[_OffsetAttempt] = []
         self._stopped = False
         self._timer = GroupTimer(broker, self._look, self._stop)
 
@@ -102,9 +104,9 @@ class IggyOffsets:
     # --- until it has an answer that counts ----------------------------------------------------------
 
     def _begin(self, ask: Ask, done: Offset) -> None:
-        _Attempt(ask, self._broker.tick.monotonic_ms + LONGEST_MS, self._again, done).begin()
+        _OffsetAttempt(ask, self._broker.tick.monotonic_ms + LONGEST_MS, self._again, done).begin()
 
-    def _again(self, attempt: _Attempt) -> bool:
+    def _again(self, attempt: _OffsetAttempt) -> bool:
         now_ms = self._broker.tick.monotonic_ms
         if self._stopped or now_ms >= attempt.until_ms or len(self._waiting) >= _MOST_WAITING:
             return False
