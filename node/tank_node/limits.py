@@ -292,13 +292,12 @@ class Limits:
     """How long another broker that coordinates a group may take for a request: longer than `group_append_ms`,
     so that its own answer comes first."""
 
+    iggy_members: int = 10_000
+    """The most memberships in Iggy's groups of one broker's connections: 20 bytes a second each."""
     iggy_positions: int = 100_000
-    """The most stored offsets of Iggy's consumers and groups that a leader of partitions remembers, some 40
-    MB. One that is forgotten costs a question to its coordinator at its next use."""
-
+    """The most stored offsets of Iggy's consumers that a broker remembers as a leader: some 40 MB."""
     iggy_commit_ms: int = 100
-    """How long an offset that an Iggy client stores as it polls waits to be written with others: so much is
-    delivered again when a leader dies."""
+    """How long an offset that an Iggy client stores as it polls waits to be written with others."""
 
     group_topic_wait_ms: int = 2_000
     """How long a request for a group's coordinator waits for the internal topic and its leader, when it is

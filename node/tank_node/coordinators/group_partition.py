@@ -17,7 +17,7 @@ from tank_node.coordinators.group import Group
 from tank_node.coordinators.group_images import GroupImages
 from tank_node.coordinators.group_load import GroupLoad
 from tank_node.coordinators.group_log import GroupChange, GroupLog
-from tank_node.coordinators.iggy.iggy_group import IggyGroup
+from tank_node.coordinators.iggy.iggy_group import IggyGroupMachine
 from tank_node.coordinators.long_work import SlicedWork
 from tank_node.coordinators.machine.committed_offset import CommittedOffset
 from tank_node.coordinators.machine.consumer_requests import (
@@ -435,7 +435,7 @@ class GroupPartition(SlicedWork):
     def take_iggys(self, group_id: str, said: BrokerSaid, done: Callable[[IggyAnswer], None]) -> None:
         """See `Groups.take_iggys`."""
         group = self._group(group_id)
-        if not isinstance(group.members, IggyGroup):  # stored so before such names had a meaning
+        if not isinstance(group.members, IggyGroupMachine):  # stored so before such names had a meaning
             done(IggyAnswer(GroupError.INCONSISTENT_PROTOCOL))
             return
         waiting = WaitingMember(iggy=done)
@@ -475,7 +475,8 @@ class GroupPartition(SlicedWork):
     def committed(
         self, group_id: str, places: Iterable[TopicPartition] | None
     ) -> Mapping[TopicPartition, CommittedOffset]:
-        """See `Groups.committed`. What was committed for a deleted topic is not shown."""
+        """See `Groups.committed`. What was committed for a deleted topic, or a
+        partition that was removed, is not shown."""
         group = self.groups.get(group_id)
         if group is None:
             return {}
@@ -484,7 +485,7 @@ class GroupPartition(SlicedWork):
         wanted: Iterable[TopicPartition] = offsets if places is None else places
         for place in wanted:
             offset = offsets.get(place)
-            if offset is not None and not is_gone(offset):
+            if offset is not None and not is_gone(place[1], offset):
                 found[place] = offset
         return found
 

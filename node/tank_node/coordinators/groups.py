@@ -18,7 +18,7 @@ from tank_node.coordinators.group_partition import GroupPartition
 from tank_node.coordinators.group_room import GroupRoom
 from tank_node.coordinators.group_timer import GroupTimer
 from tank_node.coordinators.iggy.consumer_ids import is_iggys
-from tank_node.coordinators.iggy.iggy_group import IggyGroup
+from tank_node.coordinators.iggy.iggy_group import IggyGroupMachine
 from tank_node.coordinators.long_work import LongWork
 from tank_node.coordinators.machine.consumer_requests import (
     ConsumerHeartbeat,
@@ -288,7 +288,9 @@ class Groups:
         if isinstance(found, GroupError):
             return found, []
         group = found.groups.get(group_id)
-        shown = group.members.shown() if group is not None and isinstance(group.members, IggyGroup) else []
+        shown = (
+            group.members.shown() if group is not None and isinstance(group.members, IggyGroupMachine) else []
+        )
         return GroupError.NONE, shown
 
     def _of(self, group_id: str, *, may_be_empty: bool = False) -> GroupPartition | GroupError:
@@ -326,11 +328,10 @@ class Groups:
 
     def _changed(self, change: TopicChange) -> None:
         """The view has changed; the broker's replicas have their roles already."""
-        self._view_topics.note(change)
-        if change.kind is ChangeKind.DELETED:
+        if self._view_topics.note(change):
             for led in self._led.values():
                 led.sweep()
-        elif change.topic.name == GROUPS_TOPIC:
+        if change.kind is not ChangeKind.DELETED and change.topic.name == GROUPS_TOPIC:
             for number in change.partitions or range(len(change.topic.partitions)):
                 self._lead(number)
 

@@ -8,9 +8,9 @@ from tank_node.coordinators.group import Group
 from tank_node.coordinators.group_partition import GroupPartition
 from tank_node.coordinators.machine.consumer_requests import ConsumerHeartbeat
 from tank_node.coordinators.machine.group_error import GroupError
-from tank_node.coordinators.machine.iggy_requests import IggyKnown
 from tank_node.coordinators.machine.group_requests import ListedGroup, MemberName
 from tank_node.coordinators.machine.group_settings import GroupSettings
+from tank_node.coordinators.machine.iggy_requests import IggyKnown
 from tank_node.limits import Limits
 from tests.support.groups.coordinating import GROUP, Coordinating, coordinating
 from tests.support.groups.known_topics import KnownTopics

@@ -1,8 +1,8 @@
-"""One group of Iggy's clients: its coordinators, their log, brokers with members, and messages on their way."""
+"""One group of Iggy's clients: its coordinators, its log, brokers with members, and messages on their way."""
 
 from dataclasses import dataclass, field
 
-from tank_node.coordinators.iggy.iggy_group import IggyGroup
+from tank_node.coordinators.iggy.iggy_group import IggyGroupMachine
 from tank_node.coordinators.machine.group_actions import Answer, StoreRecords
 from tank_node.coordinators.machine.group_error import GroupError
 from tank_node.coordinators.machine.group_limits import GroupLimits
@@ -53,7 +53,7 @@ class IggyWorld:
         self.known = KnownIggys(partitions)
         self.now_ms = 1_000
         self.limits = GroupLimits()
-        self.group = IggyGroup(GROUP, self.known, self.limits)
+        self.group = IggyGroupMachine(GROUP, self.known, self.limits)
         self.coordinator = 1
         self.stored: tuple[bytes, bytes | None] | None = None
         """The newest record of the group in the log."""
@@ -111,7 +111,8 @@ class IggyWorld:
     def _act(self) -> None:
         for action in self.group.take_actions(self.now_ms):
             if isinstance(action, Answer):
-                assert isinstance(action.answer, IggyAnswer) and isinstance(action.token, int)
+                assert isinstance(action.answer, IggyAnswer)
+                assert isinstance(action.token, int)
                 self.answers.append((self._tokens.pop(action.token), action.answer))
             else:
                 assert isinstance(action, StoreRecords)
@@ -144,11 +145,12 @@ class IggyWorld:
         self._tokens.clear()
         self.coordinator += 1
         if self.stored is None:
-            self.group = IggyGroup(GROUP, self.known, self.limits)
+            self.group = IggyGroupMachine(GROUP, self.known, self.limits)
             return
         record = read(*self.stored)
-        assert isinstance(record, IggyRecord) and record.value is not None
-        self.group = IggyGroup.from_image(GROUP, self.known, self.limits, record.value, self.now_ms)
+        assert isinstance(record, IggyRecord)
+        assert record.value is not None
+        self.group = IggyGroupMachine.from_image(GROUP, self.known, self.limits, record.value, self.now_ms)
 
     def hear(self, message: OnItsWay, answer: IggyAnswer) -> None:
         """An answer arrives at its broker."""

@@ -6,7 +6,7 @@ from tank_node.coordinators.classic.classic_group import ClassicGroup
 from tank_node.coordinators.consumer.consumer_group import ConsumerGroup
 from tank_node.coordinators.consumer.group_migration import GroupMigration
 from tank_node.coordinators.iggy.consumer_ids import is_iggys
-from tank_node.coordinators.iggy.iggy_group import IggyGroup
+from tank_node.coordinators.iggy.iggy_group import IggyGroupMachine
 from tank_node.coordinators.machine.group_machine import GroupMachine
 from tank_node.coordinators.machine.group_settings import GroupSettings
 from tank_node.coordinators.machine.iggy_requests import IggyKnown
@@ -39,7 +39,7 @@ class GroupMachines:
     def new(self, group_id: str) -> GroupMachine:
         """A group that no member has joined."""
         if is_iggys(group_id):
-            return IggyGroup(group_id, self._known, self.settings.limits)
+            return IggyGroupMachine(group_id, self._known, self.settings.limits)
         return ClassicGroup(group_id, self.settings, self._new_member_id)
 
     def classic(self, group_id: str, image: GroupMetadataValue, now_ms: int) -> ClassicGroup:
@@ -52,9 +52,9 @@ class GroupMachines:
             group_id, self.settings, self._topics, self._new_member_id, image, now_ms
         )
 
-    def iggy(self, group_id: str, image: IggyImage, now_ms: int) -> IggyGroup:
+    def iggy(self, group_id: str, image: IggyImage, now_ms: int) -> IggyGroupMachine:
         """A group of Iggy's clients as it is stored."""
-        return IggyGroup.from_image(group_id, self._known, self.settings.limits, image, now_ms)
+        return IggyGroupMachine.from_image(group_id, self._known, self.settings.limits, image, now_ms)
 
     def converted(self, machine: GroupMachine, now_ms: int, wall_ms: int) -> GroupMachine | None:
         """The group's machine of the other protocol; None if it can't have one. Members of a group of the

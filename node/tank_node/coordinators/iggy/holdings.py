@@ -15,7 +15,7 @@ PENDING_MS: Final = 30_000
 """How long an owner may take to store how far it came."""
 
 
-class Pending(NamedTuple):
+class PendingPartition(NamedTuple):
     """A partition on its way from its owner to another member."""
 
     heir: IggyMemberKey
@@ -36,7 +36,7 @@ class Holdings:
 
     def __init__(self) -> None:
         self.owners: list[IggyMemberKey | None] = []
-        self.pending: dict[int, Pending] = {}
+        self.pending: dict[int, PendingPartition] = {}
 
     def load(
         self,
@@ -48,7 +48,9 @@ class Holdings:
         """Takes over what is stored. What is pending counts as taken from its owner now."""
         self.owners = list(owners)
         self.pending = {
-            number: Pending(heir, now_ms, generation) for number, heir in enumerate(heirs) if heir is not None
+            number: PendingPartition(heir, now_ms, generation)
+            for number, heir in enumerate(heirs)
+            if heir is not None
         }
 
     def heir_of(self, number: int) -> IggyMemberKey | None:
@@ -88,7 +90,7 @@ class Holdings:
                 since_ms, first = (
                     (now_ms, generation) if before is None else (before.since_ms, before.generation)
                 )
-                self.pending[number] = Pending(members[place], since_ms, first)
+                self.pending[number] = PendingPartition(members[place], since_ms, first)
 
     def _place(self, places: Mapping[IggyMemberKey, int], number: int) -> int:
         member = self.meant_for(number)

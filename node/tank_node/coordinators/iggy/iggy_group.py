@@ -44,7 +44,7 @@ LOOK_MS: Final = 1_000
 _ASSIGNMENT_VERSION: Final = 0
 
 
-class IggyGroup(GroupMachine):
+class IggyGroupMachine(GroupMachine):
     """One group, or one consumer that is none and has positions alone.
 
     A broker is told what is stored, so that the next coordinator knows it, too. One change is on its way at a
@@ -84,7 +84,7 @@ class IggyGroup(GroupMachine):
     @classmethod
     def from_image(
         cls, group_id: str, known: IggyKnown, limits: GroupLimits, image: IggyImage, now_ms: int
-    ) -> "IggyGroup":
+    ) -> "IggyGroupMachine":
         """The group as it is stored. Its brokers have one full time from now on, and so have the partitions
         that are pending."""
         group = cls(group_id, known, limits)

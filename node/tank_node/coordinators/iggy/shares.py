@@ -4,6 +4,7 @@ Members are named by their places in the order of joining. Iggy before B3 shares
 numbers, at each change anew; from B3 on a member keeps what it has as far as loads differ by one at most.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -34,7 +35,9 @@ def sticky(members: int, meant: Sequence[int], held: Sequence[int]) -> list[int]
     least, more = divmod(count, members)
     # Who has most may have one more: so nobody gives up what he could keep.
     shares = [least] * members
-    for member in sorted(range(members), key=lambda each: (-len(kept[each]), each))[:more]:
+    holds = Counter(held)
+    ranked = sorted(range(members), key=lambda each: (-len(kept[each]), -holds[each], each))
+    for member in ranked[:more]:
         shares[member] += 1
     result = [NOBODY] * count
     for member, numbers in enumerate(kept):

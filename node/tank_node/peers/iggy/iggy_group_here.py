@@ -1,6 +1,6 @@
 """The members of one Iggy group that are connected to one broker, and what their coordinator said. Pure."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from tank_node.coordinators.iggy.iggy_members import SILENCE_MS
@@ -63,7 +63,7 @@ class IggyGroupHere:
     def add(self, name: IggyMemberName, sequence: int, now_ms: int, done: Settled) -> None:
         """A connection joins, or joins again. sequence: that of the next message."""
         if name.connection not in self.members:
-            self.members[name.connection] = IggyMembership(name)
+            self.members[name.connection] = IggyMembership(name, sequence)
         wait = _Wait(name.connection, sequence, now_ms + SETTLES_MS, done, joins=True)
         self._waits.append(wait)
 
@@ -120,20 +120,24 @@ class IggyGroupHere:
             return []
         self._applied = sequence
         if told.error:
-            for connection in said:
-                self.members.pop(connection, None)
+            self._drop(said, sequence)
             return self._settled(sequence, ErrorCode(told.error))
         self._heard_ms = sent_ms
         found = set()
         for each in told.members:
             found.add(each.connection)
             member = self.members.get(each.connection)
-            if member is not None:
+            if member is not None and member.first_sequence <= sequence:
                 member.hear(told.generation, each.partitions, each.draining)
-        for connection in said:
-            if connection not in found:
-                self.members.pop(connection, None)
+        self._drop([connection for connection in said if connection not in found], sequence)
         return [] if self.has_released else self._settled(sequence, ErrorCode.GROUP_FULL)
+
+    def _drop(self, connections: Iterable[int], sequence: int) -> None:
+        """Those that a message named are no members."""
+        for connection in connections:
+            member = self.members.get(connection)
+            if member is not None and member.first_sequence <= sequence:
+                del self.members[connection]
 
     def _settled(self, sequence: int, refusal: ErrorCode) -> list[tuple[Settled, ErrorCode]]:
         """Who waits for no later message than this one. refusal: the answer to joins that failed."""

@@ -21,12 +21,15 @@ class IggyMembership:
     """
 
     __slots__ = (
-        "_busy", "_polled", "_stored", "draining", "generation", "is_member", "last_polled", "name",
-        "partitions",
+        "_busy", "_polled", "_stored", "draining", "first_sequence", "generation", "is_member", "last_polled",
+        "name", "partitions",
     )  # fmt: skip
 
-    def __init__(self, name: IggyMemberName) -> None:
+    def __init__(self, name: IggyMemberName, first_sequence: int) -> None:
         self.name = name
+        self.first_sequence = first_sequence
+        """That of the first message that names it. Answers to earlier ones are about one of before that the
+        same connection was."""
         self.is_member = False
         """Whether the coordinator has ever said so."""
         self.generation = 0

@@ -18,6 +18,7 @@ from tank_node.peers.iggy.iggy_group_here import IggyGroupHere, Settled
 from tank_node.peers.iggy.iggy_membership import IggyAssignment, IggyMembership
 from tank_node.session import Session
 from tank_protos.error_codes import ErrorCode
+from tank_protos.feature_levels import IGGY
 from tank_protos.generated.tank import (
     IggyGroupRequest,
     IggyGroupResponse,
@@ -64,10 +65,19 @@ class IggyMemberships:
     # --- joining and leaving -----------------------------------------------------------------------
 
     def join(self, born: int, name: IggyMemberName, done: Settled) -> None:
-        """A connection joins a group; again it is no error. Errors: UNKNOWN_GROUP, GROUP_FULL, and those
+        """A connection joins a group; again it is no error. Errors: UNKNOWN_GROUP, GROUP_FULL,
+        LIMIT_REACHED, LEVEL_TOO_LOW, and those
         after which a client tries again."""
+        if self._broker.link.view.feature_level < IGGY:
+            done(ErrorCode.LEVEL_TOO_LOW)
+            return
         if self._broker.link.view.iggy.group_born(born) is None:
             done(ErrorCode.UNKNOWN_GROUP)
+            return
+        members = sum(len(group.members) for group in self._groups.values())
+        if members >= self._broker.limits.iggy_members:
+            self._broker.metrics.refused["iggy_members"] += 1
+            done(ErrorCode.LIMIT_REACHED)
             return
         group = self._groups.get(born)
         if group is None:

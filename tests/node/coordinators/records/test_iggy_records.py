@@ -32,7 +32,8 @@ def test_a_record_without_a_value_deletes_the_group() -> None:
     key, value = iggy_record("iggy:g:7", None)
     assert value is None
     found = read(key, value)
-    assert isinstance(found, IggyRecord) and found.value is None
+    assert isinstance(found, IggyRecord)
+    assert found.value is None
 
 
 def test_kafkas_kinds_of_keys_are_far_from_ours() -> None:
