@@ -28,6 +28,7 @@ from tests.simulation.mutants import (
     of_positions,
     of_replication,
     of_sharing,
+    of_stored,
     of_volumes,
 )
 from tests.simulation.mutants.edit import ROOMS, ROOT, EditError
@@ -45,6 +46,7 @@ MUTANTS = (
     *of_groups.MUTANTS,
     *of_positions.MUTANTS,
     *of_sharing.MUTANTS,
+    *of_stored.MUTANTS,
 )
 STORIES = 60
 """So many random stories each mutant gets, unless another number is said."""
