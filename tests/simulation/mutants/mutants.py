@@ -24,6 +24,7 @@ from tests.simulation.mutants import (
     of_clocks,
     of_controllers,
     of_groups,
+    of_iggy,
     of_kafka,
     of_positions,
     of_replication,
@@ -47,6 +48,7 @@ MUTANTS = (
     *of_positions.MUTANTS,
     *of_sharing.MUTANTS,
     *of_stored.MUTANTS,
+    *of_iggy.MUTANTS,
 )
 STORIES = 60
 """So many random stories each mutant gets, unless another number is said."""

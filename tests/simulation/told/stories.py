@@ -8,6 +8,7 @@ from tests.simulation.told import (
     clocks,
     controllers,
     groups,
+    iggy,
     kafka,
     levels,
     members,
@@ -37,6 +38,7 @@ _ROOMS = (
     groups,
     sharing,
     stored,
+    iggy,
 )
 STORIES: dict[str, Callable[[], None]] = {story.__name__: story for room in _ROOMS for story in room.STORIES}
 

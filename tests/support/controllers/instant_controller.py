@@ -23,6 +23,7 @@ from tank_protos.error_codes import ErrorCode
 from tank_protos.feature_levels import OWN
 from tank_protos.topic_settings import SettingError
 from tank_protos.wire.names import INTERNAL_TOPICS, topic_name_problem
+from tests.support.controllers.instant_iggy import InstantIggy
 from tests.support.controllers.shown_topics import show
 
 BROKER_ID = 1
@@ -64,6 +65,8 @@ class InstantController:
         self.room = Room.UNSAID
         self._ids = 0
         self._producers: dict[str, tuple[int, int]] = {}
+        self.iggy = InstantIggy(self.view, self._heard)
+        """Requests of Iggy's names, for tests that raise the view's feature level."""
 
     @property
     def requests(self) -> "InstantController":
@@ -122,6 +125,11 @@ class InstantController:
         self._listeners.clear()
         self.tell_brokers.clear()
         self.tell_registered.clear()
+
+    def _heard(self, change: TopicChange) -> None:
+        self._ids = max(self._ids, self.view.index)
+        for listener in self._listeners:
+            listener(change)
 
     def publish(self, kind: ChangeKind, topic: TopicView) -> None:
         """The view has the topic, or has it no more, and the listeners hear of it."""
