@@ -14,6 +14,7 @@ MOST_LINES, MOST_ATTRIBUTES, MOST_METHODS, MOST_ARGUMENTS = 500, 15, 25, 6
 FILES: Final = {
     "node/tank_node/app/config.py": "one table of options, and how each value is read",
     "node/tank_node/coordinators/group_partition.py": "what is asked of one partition's groups",
+    "node/tank_node/limits.py": "one table of limits, each with its reason",
     "node/tank_node/partition/partition.py": "one replica: every method reads or changes the same few states",
     "protos/tank_compiler/emit/decode.py": "one decoder: arrays, texts and tags call each other",
     "protos/tank_protos/topic_settings.py": "one table of settings, and how each value is read and shown",
@@ -72,7 +73,6 @@ BASES: Final = {
     "tank_node.FollowerRole": "an interface: the partition does not know what takes its leader's pushes",
     "tank_node.Forwarding": "an interface: a lone broker has none",
     "tank_node.KafkaCall": "a request, and a run of learned ones",
-    "tank_node.LateAnswer": "an interface: the tick does not know the protocols",
     "tank_node.LeaderRole": "an interface: the partition does not know what its leader does for followers",
     "tank_node.NodeProcess": "a broker alone, and one of a cluster",
     "tank_node.Pushers": "an interface: the roles do not know the connections",

@@ -4,7 +4,7 @@ partition wherever it is led.
 - `stored_partitions`: what sessions call
 - `outcome`, `strategy`, `results`: what they ask for, and what they are told
 - `append_call`, `fetch_call`, `control_call`, `sizes_call`: one request each; `append_lines`: the order of
-  appends; `leader_search`: the way of a request to its leader
+  appends; `leader_attempts`: the way of a request to its leader
 - `forwarded`, `answers`: requests to another broker that leads, and what its answers say
 - `places`: whether this broker leads a partition
 - `reading`, `read_wait`, `appending`, `control`, `flushing`, `deletion`, `measuring`: what a leader does

@@ -3,7 +3,7 @@
 from tank_node.broker.forwarding import UnexpectedAnswer
 from tank_node.segment.record import FORMAT_KAFKA, FORMAT_TANK
 from tank_node.stored.outcome import StoredOutcome, code_of, outcome_of_code
-from tank_node.stored.results import Appended, Fetched, PartitionExtent, StoredBatch
+from tank_node.stored.results import Appended, BatchAsStored, Fetched, PartitionExtent
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated.tank import (
     AppendStoredResponse,
@@ -44,7 +44,7 @@ def read_fetched(payload: bytes) -> Fetched:
     batches, at = [], 0
     for batch in answer.batches:
         stop = at + batch.length
-        batches.append(StoredBatch(batch.first, batch.messages, batch.append_ms, data[at:stop]))
+        batches.append(BatchAsStored(batch.first, batch.messages, batch.append_ms, data[at:stop]))
         at = stop
     return Fetched(
         outcome_of_code(answer.error),

@@ -8,7 +8,7 @@ from tank_node.stored.answers import read_appended
 from tank_node.stored.append_lines import AppendLines, LineKey
 from tank_node.stored.appending import append_stored
 from tank_node.stored.forwarded import ForwardedStored
-from tank_node.stored.leader_search import LeaderSearch
+from tank_node.stored.leader_attempts import LeaderAttempts
 from tank_node.stored.outcome import StoredOutcome
 from tank_node.stored.places import leads
 from tank_node.stored.results import Appended, Place
@@ -43,7 +43,7 @@ class AppendCall:
         self._batch_format, self._batch = batch
         self._done = done
         self._timeout_ms = timeout_ms or broker.limits.ack_timeout_ms
-        self._search: LeaderSearch | None = None
+        self._search: LeaderAttempts | None = None
         self._is_in_line = False
         self._is_told = False
         """Whether this broker's partition has told a result."""
@@ -58,7 +58,7 @@ class AppendCall:
 
     def begin(self, sender: Session) -> None:
         """Appends here if this broker leads and no earlier append waits; else joins the line."""
-        search = self._search = LeaderSearch(
+        search = self._search = LeaderAttempts(
             self._broker, self._place, sender, self._append_here, self._send, self._give_up
         )
         if not self._lines.has(self.key) and leads(self._broker, self._place):

@@ -7,7 +7,7 @@ from tank_node.session import Session
 from tank_node.stored.answers import read_controlled
 from tank_node.stored.control import PartitionControl, control_here
 from tank_node.stored.forwarded import ForwardedStored
-from tank_node.stored.leader_search import LeaderSearch
+from tank_node.stored.leader_attempts import LeaderAttempts
 from tank_node.stored.outcome import StoredOutcome
 from tank_node.stored.results import Place
 from tank_protos.generated.tank import PartitionControlRequest
@@ -31,7 +31,7 @@ class ControlCall:
         self._control = control
         self._sender = sender
         self._done = done
-        self._search = LeaderSearch(broker, place, sender, self._do_here, self._send, self._end)
+        self._search = LeaderAttempts(broker, place, sender, self._do_here, self._send, self._end)
 
     def begin(self) -> None:
         """Brings the request to the leader."""

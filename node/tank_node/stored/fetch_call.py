@@ -7,7 +7,7 @@ from tank_node.broker.broker import Broker
 from tank_node.session import Session
 from tank_node.stored.answers import read_fetched
 from tank_node.stored.forwarded import ForwardedStored
-from tank_node.stored.leader_search import LeaderSearch
+from tank_node.stored.leader_attempts import LeaderAttempts
 from tank_node.stored.outcome import StoredOutcome
 from tank_node.stored.read_wait import ReadWait
 from tank_node.stored.results import Fetched, Place, StoredWanted
@@ -35,7 +35,7 @@ class FetchCall:
         self._sender = sender
         self._done = done
         self._until_ms = broker.tick.monotonic_ms + min(wanted.wait_ms, broker.limits.forwarded_wait_ms)
-        self._search = LeaderSearch(broker, place, sender, self._read_here, self._send, self._give_up)
+        self._search = LeaderAttempts(broker, place, sender, self._read_here, self._send, self._give_up)
 
     def begin(self) -> None:
         """Reads at the leader."""

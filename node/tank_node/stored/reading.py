@@ -12,7 +12,7 @@ from tank_node.segment.record import FORMAT_TANK, MARKER, RECORD_BYTES
 from tank_node.segment.segment import FileRange
 from tank_node.stored.outcome import StoredOutcome
 from tank_node.stored.places import stable_mark
-from tank_node.stored.results import Fetched, StoredBatch, StoredWanted
+from tank_node.stored.results import BatchAsStored, Fetched, StoredWanted
 from tank_node.stored.strategy import StoredStrategy
 
 _fields: Final = Struct("<QIII4xQ27xBI").iter_unpack
@@ -69,7 +69,7 @@ class _Read:
         self._mark = mark
         self.next = start
         """The number behind the last batch that was looked at."""
-        self.batches: list[StoredBatch] = []
+        self.batches: list[BatchAsStored] = []
 
     def run(self) -> None:
         while self._missing > 0 and self._left_bytes > 0 and len(self.batches) < STORED_BATCHES:
@@ -113,7 +113,7 @@ class _Read:
             data = memoryview(bytes_of(stretch))
             for first, messages, append_ms, position, length in taken:
                 self.batches.append(
-                    StoredBatch(first, messages, append_ms, data[position : position + length])
+                    BatchAsStored(first, messages, append_ms, data[position : position + length])
                 )
 
     def _wants(self, taken: int) -> bool:

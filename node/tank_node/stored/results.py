@@ -28,7 +28,7 @@ class StoredWanted:
 
 
 @dataclass(slots=True, frozen=True)
-class StoredBatch:
+class BatchAsStored:
     """A batch as it is stored."""
 
     first: int
@@ -56,7 +56,7 @@ class Fetched:
     no message from `start` on: then the read goes on here."""
     is_bundles: bool = False
     """Whether the batches are TANK's bundles, and not Kafka's record batches."""
-    batches: Sequence[StoredBatch] = ()
+    batches: Sequence[BatchAsStored] = ()
     """Whole batches, which may have more messages than were wanted."""
 
 

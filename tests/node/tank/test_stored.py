@@ -84,21 +84,18 @@ def test_a_request_out_of_range_is_refused(forwarder: BenchClient, request_: Mes
 def test_each_is_answered_once_with_its_id_and_is_under_way_no_more(
     node: BenchNode, forwarder: BenchClient
 ) -> None:
-    for request_id, message in enumerate(
-        (
-            FetchStoredRequest(topic_id=99, strategy=3, count=1, wait_ms=5_000),
-            AppendStoredRequest(topic_id=99, batch=b"x"),
-            PartitionControlRequest(topic_id=99, action=1),
-            PartitionControlRequest(topic_id=99, action=2),
-            PartitionControlRequest(topic_id=99, action=3, segments=1),
-        ),
-        5,
-    ):
-        message.request_id = request_id
+    requests: tuple[Message, ...] = (
+        FetchStoredRequest(request_id=5, topic_id=99, strategy=3, count=1, wait_ms=5_000),
+        AppendStoredRequest(request_id=5, topic_id=99, batch=b"x"),
+        PartitionControlRequest(request_id=5, topic_id=99, action=1),
+        PartitionControlRequest(request_id=5, topic_id=99, action=2),
+        PartitionControlRequest(request_id=5, topic_id=99, action=3, segments=1),
+    )
+    for message in requests:
         forwarder.send(message)
         ((message_id, payload),) = forwarder.answers()
         assert message_id == message.ID
-        assert bytes(payload[:5]) == request_id.to_bytes(4, "little") + b"\xff", "the topic is unknown"
+        assert bytes(payload[:5]) == b"\5\0\0\0\xff", "the topic is unknown"
         assert forwarder.session.in_flight == 0
 
 

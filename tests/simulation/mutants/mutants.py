@@ -29,6 +29,7 @@ from tests.simulation.mutants import (
     of_positions,
     of_replication,
     of_sharing,
+    of_stored,
     of_volumes,
 )
 from tests.simulation.mutants.edit import ROOMS, ROOT, EditError
@@ -46,6 +47,7 @@ MUTANTS = (
     *of_groups.MUTANTS,
     *of_positions.MUTANTS,
     *of_sharing.MUTANTS,
+    *of_stored.MUTANTS,
     *of_iggy.MUTANTS,
 )
 STORIES = 60

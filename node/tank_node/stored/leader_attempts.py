@@ -12,7 +12,7 @@ from tank_node.stored.results import Place
 from tank_protos.feature_levels import IGGY
 
 
-class LeaderSearch:
+class LeaderAttempts:
     """One request on its way. `attempt` brings it to the leader that the view names: `here` serves it, or
     `elsewhere` sends it to that broker. Who finds that no leader has taken it calls `again`."""
 
