@@ -22,12 +22,3 @@ MAX_HEADER_FIELD_BYTES: Final = 255
 
 MAX_SENT_MESSAGES: Final = 1_000_000
 """In one send. Each costs objects of some 300 bytes until the send is stored."""
-
-MAX_NAME_BYTES: Final = 255
-"""Of a stream, a topic, a group, or a key of a partitioning: its length has one byte."""
-
-MAX_PERMISSIONS_BYTES: Final = 64 * 1024
-"""Of the permissions of one user: some 3,000 topics. They are in every broker's memory."""
-
-MAX_TIMESTAMP_US: Final = (2**63 - 1) * 1000
-"""The latest time of a message that a record can hold; a u64 of microseconds is always below."""

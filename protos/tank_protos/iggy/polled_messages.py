@@ -20,6 +20,7 @@ from tank_protos.iggy.limits import MAX_HEADER_FIELD_BYTES, MAX_HEADERS_BYTES
 from tank_protos.iggy.sent_messages import BATCH_HEAD
 from tank_protos.iggy.stored_header import NO_ID
 from tank_protos.kafka import record_batch
+from tank_protos.kafka.errors import invalid
 from tank_protos.kafka.limits import MAX_UNPACKED_BYTES
 from tank_protos.kafka.record_batch import CONTROL, LOG_APPEND_TIME
 from tank_protos.kafka.records import Headers, placed_deltas
@@ -229,6 +230,8 @@ def _record_columns(source: PollSource) -> _Source:
     header = record_batch.read_header(view)
     if header.attributes & CONTROL or not header.records_count:
         return _NO_MESSAGES
+    if header.base_offset < 0:
+        raise invalid(f"a stored batch at offset {header.base_offset}")
     found = record_batch.columns_of(view, header, MAX_UNPACKED_BYTES)
     deltas = placed_deltas(found.offset_deltas, header.last_offset_delta)
     base_ms = header.base_timestamp_ms

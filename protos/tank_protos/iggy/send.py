@@ -27,7 +27,7 @@ class SendRequest(NamedTuple):
     stream: Identifier
     topic: Identifier
     partitioning: Partitioning
-    count: int | None
+    messages_count: int | None
     """How many messages it has; None: they say so themselves."""
     messages: memoryview
     """The messages, with the indexes before them that some eras have."""

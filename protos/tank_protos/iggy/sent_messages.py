@@ -53,11 +53,11 @@ def columns(sent: SendRequest, era: Era) -> SentColumns:
     message that is refused."""
     if era.layout is MessageLayout.SEED:
         return _seed_columns(sent.messages)
-    assert sent.count is not None, "the layouts behind the seed's have a count"
+    assert sent.messages_count is not None, "the layouts behind the seed's have a count"
     if era.layout is MessageLayout.BATCH:
-        return _batch_columns(sent.messages, sent.count)
+        return _batch_columns(sent.messages, sent.messages_count)
     form = _HEADER_64 if era.layout is MessageLayout.HEADER_64 else _HEADER_56
-    return _indexed_columns(sent.messages, sent.count, form)
+    return _indexed_columns(sent.messages, sent.messages_count, form)
 
 
 def _check_sizes(headers_bytes: int, payload_bytes: int, index: int) -> None:

@@ -70,12 +70,13 @@ def read_create_topic(payload: Buffer, era: Era) -> CreateTopicRequest:
     """
     if era is not SEED:
         return CreateTopicRequest.decode(payload, era.version)
+    found: CreateTopicRequest | None = None
     try:
         found, end = CreateTopicRequest.read(memoryview(payload), 0, era.version)
         if end == len(payload):
             return found
     except WireError:
-        found = None
+        pass
     bare = _without_expiry(memoryview(payload), must_end=found is not None)
     if bare is not None:
         return bare

@@ -1,6 +1,7 @@
 """Messages as types of fields in other messages: one class for all of them, with all of its versions."""
 
 import sys
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,7 @@ def protocol(*texts: str) -> Any:
 
 
 @pytest.fixture
-def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """The generated package of the three messages."""
     for name, text in package.files(protocol(MONEY, PRICE, BILL), "shop").items():
         (tmp_path / "shop").mkdir(exist_ok=True)

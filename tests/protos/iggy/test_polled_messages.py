@@ -246,6 +246,11 @@ def test_a_damaged_batch_is_an_error_and_adds_nothing(era: str) -> None:
     answer = PollAnswer(ERA_NAMES[era], TOPIC_ID, 0, 0)
     with pytest.raises(InvalidRecords):
         answer.add(PollSource(kafka(KafkaRecord(None, b"abc", 0, 0)).data[:-2], NOW_MS, 1), 0, 9)
+    before_the_first = record_batch.encode(
+        [KafkaRecord(None, b"a", 0, 0)], base_timestamp_ms=1, base_offset=-1
+    )
+    with pytest.raises(InvalidRecords, match="offset -1"):
+        answer.add(PollSource(before_the_first, NOW_MS, 1), 0, 9)
     with pytest.raises(InvalidBundle):
         answer.add(PollSource(b"\x05\0\0\0\0\0", NOW_MS, 1, is_bundle=True), 0, 9)
     assert (answer.messages, len(answer.payload())) == (0, 1)

@@ -188,7 +188,7 @@ def test_an_index_must_say_where_its_message_ends(era: str) -> None:
         sent_messages.record_batch(asked._replace(messages=memoryview(area)), ERA_NAMES[era], 0)
     assert (refused.value.error, refused.value.index) == (IggyError.INVALID_MESSAGES_BYTES, 0)
     with pytest.raises(IggyRefusal) as refused:
-        sent_messages.record_batch(asked._replace(count=1000), ERA_NAMES[era], 0)
+        sent_messages.record_batch(asked._replace(messages_count=1000), ERA_NAMES[era], 0)
     assert refused.value.error is IggyError.MISSING_INDEX
 
 

@@ -129,4 +129,4 @@ def load(era: str) -> list[Exchange]:
 
 def is_rejected(answer: Frame) -> bool:
     """Whether the answer to a framed operation is a rejection."""
-    return struct.unpack_from("<I", answer.payload)[0] == _REJECTED
+    return int.from_bytes(answer.payload[:4], "little") == _REJECTED

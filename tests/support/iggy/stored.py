@@ -1,6 +1,7 @@
 """A partition of one topic as a send's batches make it, without a broker."""
 
 from tank_protos import bundle
+from tank_protos.generated.iggy import Identifier
 from tank_protos.iggy import send, sent_messages
 from tank_protos.iggy.eras import ERA_NAMES
 from tank_protos.iggy.partitioning import BALANCED
@@ -17,7 +18,7 @@ def request(messages: list[ClientMessage], era: str) -> SendRequest:
     """A send as the broker reads it."""
     area = sent(messages, era)
     named = ERA_NAMES[era]
-    stream = send.Identifier(2, b"s")
+    stream = Identifier(2, b"s")
     return send.read(send.request(stream, stream, BALANCED, len(messages), named) + area, named)
 
 
