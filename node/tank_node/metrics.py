@@ -104,8 +104,6 @@ class Metrics:
     """Connections of Iggy clients by the era that they showed."""
     iggy_unknown_sdks: Counter[str] = field(default_factory=Counter)
     """Logins of Iggy clients whose library has a version that no era is known for, by the version."""
-    iggy_logins: Counter[str] = field(default_factory=Counter)
-    """Logins of Iggy clients by outcome: OK, or why they were refused."""
     iggy_latency: dict[str, Histogram] = field(default_factory=dict)
     """From the tick that read a request of an Iggy client to its answer, by command."""
     errors: Counter[tuple[str, str]] = field(default_factory=Counter)

@@ -36,8 +36,8 @@ SAID = {
     "iggy_anonymous",
     "iggy_poll_wait_ms",
 }
-"""Options of brokers that the chart itself sets, that make no sense in a pod, or whose protocol has no Service
-in the chart (Iggy's)."""
+"""Options of brokers that the chart itself sets, that make no sense in a pod, or whose protocol has no
+Service in the chart (Iggy's)."""
 
 
 def leaves(tree: Object, described: set[str], path: str = "") -> Iterator[str]:

@@ -41,7 +41,6 @@ CLASSES: Final = {
     "tank_node.Flusher": "one queue of disk work, and the threads that take from it",
     "tank_node.Groups": "what protocols ask of a coordinator: one method a question",
     "tank_node.GroupPartition": "the groups of one partition, from their load to the end of the lead",
-    "tank_node.IggyGroup": "what is asked of a group's machine: one method a question",
     "tank_node.IggySession": "one conversation: its limits, its requests, who its client is",
     "tank_node.IggyGroupMachine": "what is asked of a group's machine: one method a question",
     "tank_node.IggyMemberships": "what sessions ask about the members of one broker: one method a question",

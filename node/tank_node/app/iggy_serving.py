@@ -49,7 +49,7 @@ class IggyServing:
         self._passwords = PasswordThreads(self._post, Argon2Hasher())
         recent = RecentLogins(os.urandom(_KEY_BYTES))
         logins = UserLogins(
-            view.users, self._passwords, recent, broker.clock, self._later, broker.metrics.iggy_logins
+            view.users, self._passwords, recent, broker.clock, self._later, broker.metrics.logins
         )
         access = IggyAccess(logins, IggyAuthorizer(view.users), self._passwords, os.urandom)
         anonymous = config.iggy_anonymous

@@ -31,10 +31,6 @@ def families(metrics: Metrics) -> Iterator[Metric]:
     for version, count in sorted(metrics.iggy_unknown_sdks.items()):
         unknown.add_metric([version], count)
     yield unknown
-    logins = CounterMetricFamily("tank_iggy_logins", "Logins of Iggy clients, by outcome", labels=["outcome"])
-    for outcome, count in sorted(metrics.iggy_logins.items()):
-        logins.add_metric([outcome], count)
-    yield logins
     times = HistogramMetricFamily(
         "tank_iggy_request_seconds",
         "Time from receiving a request of an Iggy client to its answer, by command; waits included",

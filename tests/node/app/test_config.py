@@ -289,6 +289,8 @@ def test_iggys_clients_are_served_where_an_option_says_so() -> None:
     for wrong in ({"iggy_era": "Z"}, {"iggy_poll_wait_ms": "20001"}, {"iggy": "nowhere"}):
         with pytest.raises(ConfigError):
             load(wrong)
+
+
 def test_topics_for_iggys_clients_have_their_places_in_streams() -> None:
     assert load().iggy_expose == {}
     found = load({"iggy_expose": "orders=main/orders, bills=main/a/b"}).iggy_expose

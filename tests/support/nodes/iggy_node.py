@@ -82,7 +82,7 @@ class IggyNode(BenchNode):
             self.state.requests.users.found_root("iggy", plain_hash(Secret(b"iggy")), founded.append)
             assert founded[0].error == 0, founded
         logins = UserLogins(
-            users, passwords, RecentLogins(bytes(32)), self.clock, _at_once, self.metrics.iggy_logins
+            users, passwords, RecentLogins(bytes(32)), self.clock, _at_once, self.metrics.logins
         )
         access = IggyAccess(logins, IggyAuthorizer(users), passwords, os.urandom)
         return IggyServices(access, settings or IggySettings(anonymous=True))
