@@ -8,7 +8,7 @@ from tank_node.cluster.users_link import NewUser, UserOutcome
 from tank_node.cluster.users_view import UserView
 from tank_node.iggy.numbers import check, may
 from tank_node.iggy.refusals import IggyFault, of_code, refusal
-from tank_node.users.password_threads import Verdict
+from tank_node.users.password_threads import PasswordVerdict
 from tank_node.users.rights import IggyAction
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated.iggy import (
@@ -163,13 +163,13 @@ def change_password(call: "IggyCall", payload: memoryview) -> None:
     )
 
 
-def _is_proved(call: "IggyCall", user: UserView, new: Secret, verdict: Verdict) -> None:
+def _is_proved(call: "IggyCall", user: UserView, new: Secret, verdict: PasswordVerdict) -> None:
     if call.session.closed:
         return
-    if verdict is Verdict.RIGHT:
+    if verdict is PasswordVerdict.RIGHT:
         _hash(call, new, partial(_set, call, user))
     else:
-        is_wrong = verdict is Verdict.WRONG
+        is_wrong = verdict is PasswordVerdict.WRONG
         call.fail(IggyError.INVALID_CREDENTIALS if is_wrong else IggyTrouble.OVERLOADED)
 
 

@@ -21,7 +21,7 @@ from tank_node.store.data_folder import DataFolder
 from tank_node.store.flusher import Flusher
 from tank_node.users.authorizer import IggyAuthorizer
 from tank_node.users.logins import UserLogins
-from tank_node.users.password_threads import Verdict
+from tank_node.users.password_threads import PasswordVerdict
 from tank_node.users.recent_logins import RecentLogins
 from tank_protos import feature_levels
 from tank_protos.users.secret import Secret
@@ -39,8 +39,8 @@ def plain_hash(password: Secret) -> str:
 class PlainPasswords:
     """Hashes at once, and not well."""
 
-    def check(self, encoded: str, password: Secret, done: Callable[[Verdict], None]) -> None:
-        done(Verdict.RIGHT if encoded == plain_hash(password) else Verdict.WRONG)
+    def check(self, encoded: str, password: Secret, done: Callable[[PasswordVerdict], None]) -> None:
+        done(PasswordVerdict.RIGHT if encoded == plain_hash(password) else PasswordVerdict.WRONG)
 
     def make(self, password: Secret, done: Callable[[str | None], None]) -> None:
         done(plain_hash(password))
