@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -119,7 +120,7 @@ def test_a_client_makes_sends_polls_and_deletes(node: IggyNode, era: Era) -> Non
 def test_a_consumer_goes_on_where_it_has_stored(node: IggyNode, era: Era) -> None:
     line = made(logged_in(node, era))
     send(line, b"a", b"b", b"c")
-    place = {
+    place: dict[str, Any] = {
         "consumer": IggyConsumer(1, 7, of_name("me")),
         "stream": of_number(0, era),
         "topic": TOPIC,
@@ -143,7 +144,12 @@ def test_the_members_of_a_group_share_its_partitions(node: IggyNode, era: Era) -
     one = made(logged_in(node, era))
     other = logged_in(node, era)
     number = 1 if era.version < 2 else 0
-    group = {"stream": of_number(0, era), "topic": TOPIC, "number": 1, "group": of_number(0, era)}
+    group: dict[str, Any] = {
+        "stream": of_number(0, era),
+        "topic": TOPIC,
+        "number": 1,
+        "group": of_number(0, era),
+    }
     one.tell(
         CreateConsumerGroupRequest(stream=of_number(0, era), topic=TOPIC, group_id=number, name="readers")
     )

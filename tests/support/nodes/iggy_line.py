@@ -1,6 +1,6 @@
 """An Iggy client's conversation with a broker in memory, fed by hand, in any era."""
 
-from typing import TypeVar
+from typing import Protocol, Self, TypeVar
 
 import xxhash
 
@@ -17,11 +17,22 @@ from tank_protos.generated.iggy import (
 from tank_protos.iggy import classic, vsr
 from tank_protos.iggy.commands import VsrOperation, is_framed, is_replicated, operation_of
 from tank_protos.iggy.eras import A3, B1, B2, B3, SEED, V11, Era, Framing
+from tank_protos.wire.buffer import Buffer
 from tank_protos.wire.message import Message
 from tests.support.nodes.iggy_node import IggyNode
 
 _SDK = {A3.name: "0.6.202", B1.name: "0.7.0", B2.name: "0.8.0", B3.name: "0.9.0"}
-M = TypeVar("M", bound=Message)
+
+
+class Decoded(Protocol):
+    """What an answer is read as: a message, or a record that several answers have."""
+
+    @classmethod
+    def decode(cls, payload: Buffer, version: int = 0) -> Self:
+        """Reads the whole payload."""
+
+
+M = TypeVar("M", bound=Decoded)
 
 
 class IggyStatus(Exception):
