@@ -25,7 +25,7 @@ SEEDS ?= 200
 CI_SEEDS ?= 200
 MINUTES ?= 5
 
-.PHONY: help setup kernel kernel-auto run check chart e2e unit unit-pure thorough slow slow-thorough test test-busy kafka upgrade test-pure fuzz fuzz-short fuzz-sanitized crash sim sim-compiled sim-short mutants chaos long nightly bench bench-broker bench-client bench-spark bench-memory bench-cluster bench-kafka bench-groups proto proto-fresh proto-compatible docs wheel ci clean
+.PHONY: help setup kernel kernel-auto run check chart e2e unit unit-pure thorough slow slow-thorough test test-busy kafka iggy upgrade test-pure fuzz fuzz-short fuzz-sanitized crash sim sim-compiled sim-short mutants chaos long nightly bench bench-broker bench-client bench-spark bench-memory bench-cluster bench-kafka bench-groups proto proto-fresh proto-compatible docs wheel ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -103,6 +103,9 @@ test-busy: $(VENV)/.ready-dev ## make test beside four processes that take all t
 
 kafka: $(VENV)/.ready-dev ## stock clients of Kafka's protocol against one broker and three (installs them; KAFKA='--library franz-go', INTO=FILE)
 	@$(BIN)/python -m tests.kafka_clients $(KAFKA) $(INTO:%=--into %)
+
+iggy: $(VENV)/.ready-dev ## stock clients of Iggy's protocol against one broker (installs them; IGGY='--package "apache-iggy 0.9.0"', INTO=FILE)
+	@$(BIN)/python -m tests.iggy_clients $(IGGY) $(INTO:%=--into %)
 
 upgrade: $(VENV)/.ready-dev ## a cluster of the commit before becomes this one under clients of both protocols (FROM=COMMIT: of another)
 	@TANK_UPGRADE_FROM=$(FROM) pytest -q tests/integration/cluster/test_rolling_upgrade.py

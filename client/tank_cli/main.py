@@ -25,6 +25,7 @@ COMMANDS: dict[str, LazyCommand] = {
         "tank_cli.messages.connections:connections", "Show the clients that are connected to the brokers."
     ),
     "cluster": LazyCommand("tank_cli.cluster.commands:cluster", "Run, inspect and change a cluster."),
+    "iggy": LazyCommand("tank_cli.iggy.commands:iggy", "See and change what Iggy's clients use."),
     "bench": LazyCommand("tank_cli.bench.commands:bench", "Measure a broker through this client."),
     "log": LazyCommand("tank_cli.files.commands:log", "Inspect a data folder without a broker."),
     "completion": LazyCommand(

@@ -223,6 +223,7 @@ class ClientProtocol(Enum):
 
     TANK = "tank"
     KAFKA = "kafka"
+    IGGY = "iggy"
     UNKNOWN = "unknown"
     """One that only newer brokers know."""
 

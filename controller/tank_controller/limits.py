@@ -54,6 +54,32 @@ MAX_POSITION_METADATA_BYTES = 4096
 MAX_METADATA_BYTES = 64 * 1024 * 1024
 """The metadata of all groups' positions together."""
 
+MAX_STREAMS = 10_000
+"""Streams of Iggy's clients; the lowest free number is looked for one by one."""
+MAX_IGGY_GROUPS_OF_A_TOPIC = 1_000
+MAX_IGGY_GROUPS = 100_000
+"""Groups of Iggy's clients in all topics together, some 200 bytes each."""
+MAX_IGGY_PARTITIONS = 1_000
+"""Iggy's own bound for a topic; a topic of another protocol may have more when it is exposed."""
+MAX_IGGY_NAME_BYTES = 255
+"""The wire has one byte for a name's length."""
+MAX_IGGY_OPTIONS = 64
+MAX_IGGY_OPTION_BYTES = 1_024
+"""An option's key and value; Iggy's are numbers and words."""
+MAX_PURGED_IDS = 64
+"""How many earlier ids of a purged topic are remembered, for brokers that were away. The folders of older ids
+are set aside there instead of deleted.
+"""
+MAX_USERS = 10_000
+"""Users of Iggy's clients; the lowest free number is looked for one by one."""
+MAX_TOKENS_PER_USER = 100
+MAX_TOKENS = 100_000
+"""Tokens of all users together, some 200 bytes each, at every broker, too."""
+MAX_PERMISSIONS_BYTES = 32 * 1024 * 1024
+"""The documents of all users' permissions together; of one user they have at most 64 KiB."""
+GOING_PARTITIONS_PER_TICK = MAX_PARTITIONS_PER_COMMAND
+"""Partitions of streams that are being deleted in steps, at each of the leader's ticks."""
+
 MAX_WAITING_PROPOSALS = 16_384
 """Commands that wait for their outcome on one controller; their bytes have a bound of their own
 (raft.settings). More are refused with OVERLOADED: the client asks again later."""

@@ -114,10 +114,11 @@ def run(config: NodeConfig, controllers: list[str]) -> int:
 
     def announce(started: Started) -> None:
         kafka = "" if started.kafka is None else f", Kafka clients on {started.kafka}"
+        iggy = "" if started.iggy is None else f", Iggy clients on {started.iggy}"
         http = "" if started.http is None else f", http on {started.http}"
         click.echo(
             f"tank broker {started.broker_id} of cluster {started.cluster_id} listening on "
-            f"{started.listen}{http}{kafka}; data in {started.data}; ready in {started.seconds:.2f} s"
+            f"{started.listen}{http}{kafka}{iggy}; data in {started.data}; ready in {started.seconds:.2f} s"
         )
 
     async def live() -> None:

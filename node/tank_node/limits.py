@@ -76,6 +76,16 @@ DESCRIBED_PARTITIONS = 1_000_000
 """The most partitions of members, and members, in one answer about groups of the consumer protocol, if it has
 several: some 8 MB, and the event loop is held up for half a second."""
 
+STORED_BATCHES = 16_384
+"""The most batches in one answer to a read of stored batches: each takes an object at two brokers."""
+
+SIZED_PARTITIONS = 1_000
+"""The most partitions of one request for their sizes, which the leader's event loop measures for a
+millisecond or two."""
+
+CACHED_SIZES = 100_000
+"""The most partitions whose sizes are remembered, some 20 MB; beyond it all are measured anew."""
+
 UNCOMMITTED_WRITES = 1024
 """The most writes of one partition whose sizes are remembered until the high-water mark passes them, which
 may take days; further ones count as one."""
@@ -224,6 +234,9 @@ class Limits:
     """The longest wait of an old client on a partition that can't be read here now. Nothing would wake it
     when the partition becomes readable, so it has to ask again."""
 
+    iggy_request_bytes: int = 10 * MIB
+    """The most bytes of a request of an Iggy client that sends no messages, as in Iggy."""
+
     described_partitions: int = 2_000
     """The most partitions in one answer to Kafka's DescribeTopicPartitions, as in Kafka: the event loop is
     held up for some milliseconds."""
@@ -278,6 +291,13 @@ class Limits:
     group_forward_ms: int = 8_000
     """How long another broker that coordinates a group may take for a request: longer than `group_append_ms`,
     so that its own answer comes first."""
+
+    iggy_members: int = 10_000
+    """The most memberships in Iggy's groups of one broker's connections: 20 bytes a second each."""
+    iggy_positions: int = 100_000
+    """The most stored offsets of Iggy's consumers that a broker remembers as a leader: some 40 MB."""
+    iggy_commit_ms: int = 100
+    """How long an offset that an Iggy client stores as it polls waits to be written with others."""
 
     group_topic_wait_ms: int = 2_000
     """How long a request for a group's coordinator waits for the internal topic and its leader, when it is
@@ -421,6 +441,29 @@ class Limits:
 
     forwarded_pause_most_ms: int = 1_000
     """The longest such pause: each attempt of an idle client costs work at all those brokers."""
+
+    iggy_poll_bytes: int = 4 * MIB
+    """The most bytes of the batches that one read of stored batches brings, but for its first batch. They are
+    made into messages of another protocol, and pass through the memory of two brokers."""
+
+    stored_leader_wait_ms: int = 5_000
+    """How long a request for stored batches waits for a leader that is unknown or moving: longer than an
+    election takes, and well below the 30 s that Iggy's clients wait for an answer."""
+
+    stored_pause_ms: int = 50
+    """How long such a request waits for news of the leader before it asks the same one again, which may know
+    the end of its log by then, or may have heard of its lead."""
+
+    stored_held_bytes: int = 64 * MIB
+    """The bytes of appends that wait for their leader, a part of `memory_bytes`, above which further ones are
+    refused as not stored."""
+
+    stored_sizes_ms: int = 1_000
+    """How old the sizes of partitions may be that a client is told: clients that watch ask again and again,
+    and each answer would cost requests to all leaders."""
+
+    stored_sizes_wait_ms: int = 2_000
+    """How long a question for sizes waits for a leader; it is answered without those that are late."""
 
     forwarded_idle_ms: int = 60_000
     """A connection for forwarding without requests for this long is closed."""

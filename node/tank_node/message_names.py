@@ -12,4 +12,5 @@ MESSAGE_NAMES: Final[dict[int, str]] = {
     75: "await_ends", 76: "describe_broker", 77: "describe_cluster", 78: "reserve_producer_ids",
     79: "produce_record_batches", 80: "group_heartbeat", 81: "describe_groups",
     82: "delete_groups", 83: "delete_positions", 84: "group_request", 85: "describe_connections",
+    86: "fetch_stored", 87: "append_stored", 88: "partition_control", 89: "partition_sizes",
 }  # fmt: skip

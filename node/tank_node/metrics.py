@@ -60,6 +60,9 @@ NO_CLIENT_ID: Final = "(none)"
 _CLIENT_ID_CHARACTERS: Final = 64
 """The most characters kept of a client id."""
 
+IGGY_SDKS: Final = 100
+"""The most unknown versions of Iggy's libraries that are counted one by one: clients name them freely."""
+
 OK: Final = "ok"
 """The outcome of a request without an error."""
 
@@ -94,6 +97,15 @@ class Metrics:
     it waited is counted, too."""
     kafka_clients: dict[str, ClientBytes] = field(default_factory=dict)
     """The bytes of Kafka clients, by their ids."""
+    iggy_requests: defaultdict[tuple[str, str, str], int] = field(default_factory=lambda: defaultdict(int))
+    """Requests of Iggy clients by command, era and outcome, counted likewise; commands that no era has are
+    one."""
+    iggy_sessions: Counter[str] = field(default_factory=Counter)
+    """Connections of Iggy clients by the era that they showed."""
+    iggy_unknown_sdks: Counter[str] = field(default_factory=Counter)
+    """Logins of Iggy clients whose library has a version that no era is known for, by the version."""
+    iggy_latency: dict[str, Histogram] = field(default_factory=dict)
+    """From the tick that read a request of an Iggy client to its answer, by command."""
     errors: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Errors in answers, by (request kind, error name)."""
     forwarded: Counter[tuple[int, str]] = field(default_factory=Counter)
@@ -103,6 +115,8 @@ class Metrics:
     """Refused input, by reason: malformed frames, bad bundles, clients over a limit."""
     closed: Counter[str] = field(default_factory=Counter)
     """Connections that the broker closed, by reason."""
+    logins: Counter[str] = field(default_factory=Counter)
+    """Logins of Iggy's clients, by outcome: OK, or why it was refused (`users.logins.LoginRefusal`)."""
     push_refusals: Counter[tuple[int, str]] = field(default_factory=Counter)
     """Stretches that followers refused, by (follower's broker id, error name)."""
     in_sync_refusals: Counter[str] = field(default_factory=Counter)
@@ -159,6 +173,8 @@ class Metrics:
     """Consume requests answered in the tick that read them, likewise."""
     kafka_answered_now: dict[str, int] = field(default_factory=dict)
     """Requests of Kafka clients answered in the tick that read them, by name, likewise."""
+    iggy_answered_now: dict[str, int] = field(default_factory=dict)
+    """Those of Iggy clients, by command, likewise."""
 
     produce_latency: Histogram = field(default_factory=Histogram)
     """From the tick that read the request to its answer."""
@@ -210,6 +226,29 @@ class Metrics:
             found = self.kafka_latency[api] = Histogram()
         return found
 
+    def count_iggy_time(self, command: str, waited_us: int) -> None:
+        """Counts the time of an Iggy client's request, as `count_kafka_time`."""
+        if not waited_us:
+            now = self.iggy_answered_now
+            now[command] = now.get(command, 0) + 1
+            return
+        self._iggy_histogram(command).add(waited_us / 1_000_000)
+
+    def _iggy_histogram(self, command: str) -> Histogram:
+        found = self.iggy_latency.get(command)
+        if found is None:
+            found = self.iggy_latency[command] = Histogram()
+        return found
+
+    def count_unknown_sdk(self, version: str) -> None:
+        """Counts a login of an Iggy client whose library has this unknown version."""
+        shown = (
+            "".join(c if c.isprintable() else "?" for c in version[:_CLIENT_ID_CHARACTERS]) or NO_CLIENT_ID
+        )
+        if shown not in self.iggy_unknown_sdks and len(self.iggy_unknown_sdks) >= IGGY_SDKS:
+            shown = OTHER_CLIENTS
+        self.iggy_unknown_sdks[shown] += 1
+
     def end_tick(self, seconds: float) -> None:
         """Counts a tick, whose duration also counts for the requests answered in it."""
         self.ticks += 1
@@ -225,3 +264,7 @@ class Metrics:
             for api, times in self.kafka_answered_now.items():
                 self._kafka_histogram(api).put(bucket, seconds, times)
             self.kafka_answered_now.clear()
+        if self.iggy_answered_now:
+            for command, times in self.iggy_answered_now.items():
+                self._iggy_histogram(command).put(bucket, seconds, times)
+            self.iggy_answered_now.clear()

@@ -3,7 +3,8 @@
 - `wire`: the elements of bytes on a connection; `generated`: the messages, made by `tank_compiler`
 - `bundle`: the batches in which messages travel and are stored
 - `storage`: batches as a node stores and pushes them
-- `kafka`: records in the formats of Kafka's clients
+- `users`: names, secrets and rights of the users of Iggy's clients
+- `kafka`: records in the formats of Kafka's clients; `iggy`: the bytes of Iggy's clients of all eras
 - `compiled`, `kernel`: compiled twins of hot functions, and the choice between them and the plain functions
 - `error_codes`, `feature_levels`, `topic_settings`: what brokers, controllers and clients agree on
 - `position_reset`: where a reset puts the positions of a consumer group

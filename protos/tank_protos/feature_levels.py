@@ -69,15 +69,20 @@ NATIVE_GROUPS: Final = 4
 of groups whose broker assigns the partitions (KIP-848); brokers pass on requests about groups to each other.
 The controllers take no more positions.
 """
+IGGY: Final = 5
+"""The level from which on the controllers keep the names of Iggy's clients: streams, their topics and groups.
+"""
 FORMATS: Final = {
     FIRST: Formats(snapshot=1, push=PUSH_VERSION, data_folder=1),
     KAFKA: Formats(snapshot=2, push=PUSH_VERSION, data_folder=2),
     GROUPS: Formats(snapshot=2, push=PUSH_VERSION, data_folder=2),
     NATIVE_GROUPS: Formats(snapshot=2, push=PUSH_VERSION, data_folder=2),
+    IGGY: Formats(snapshot=3, push=PUSH_VERSION, data_folder=2),
 }
 """By level."""
-OWN: Final = Levels(min(FORMATS), max(FORMATS))
-"""The levels that this version knows."""
+OWN: Final = Levels(FIRST, NATIVE_GROUPS)
+"""The levels that this version's processes say that they know. Level `IGGY` is not among them until brokers
+serve Iggy's clients: a level that is in force can't be taken back."""
 PUSH_VERSIONS: Final = {each.push for each in FORMATS.values()}
 """The versions of a push that a follower takes: its leader may have learned of a new level earlier or
 later.

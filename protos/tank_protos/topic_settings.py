@@ -26,7 +26,7 @@ VALIDATE_BUNDLES = "validate.bundles"
 LOG_FORMAT = "log.format"
 """Its key."""
 
-_MAX_NUMBER = 2**53
+MAX_AMOUNT = 2**53
 """Sizes and durations (ms) stay below this, so that no language loses a digit of them."""
 
 UNLIMITED_MS = 2**63 - 1
@@ -300,8 +300,8 @@ def _sum(text: str, units: Mapping[str, int], example: str) -> int:
                 f"write a number with one of the units {', '.join(u for u in units if u)}, such as {example}"
             )
         total += int(match[1]) * units[match[2]]
-    if total >= _MAX_NUMBER:
-        raise ValueError(f"is too large; at most {_MAX_NUMBER - 1}")
+    if total >= MAX_AMOUNT:
+        raise ValueError(f"is too large; at most {MAX_AMOUNT - 1}")
     return total
 
 
@@ -469,8 +469,8 @@ def _tank_sum(key: str, value: str, units: Mapping[str, int]) -> int:
             raise SettingError(key, value, "write numbers with units, such as 64mb, 7days or 1h30min")
         total += int(match[1]) * units[match[2]]
         at = match.end()
-    if total >= _MAX_NUMBER:
-        raise SettingError(key, value, f"is too large; at most {_MAX_NUMBER - 1}")
+    if total >= MAX_AMOUNT:
+        raise SettingError(key, value, f"is too large; at most {MAX_AMOUNT - 1}")
     return total
 
 

@@ -31,8 +31,13 @@ SAID = {
     "ready_wait_ms",
     "secret_file",
     "api_token_file",
+    "iggy",
+    "iggy_era",
+    "iggy_anonymous",
+    "iggy_poll_wait_ms",
 }
-"""Options of brokers that the chart itself sets, or that make no sense in a pod."""
+"""Options of brokers that the chart itself sets, that make no sense in a pod, or whose protocol has no
+Service in the chart (Iggy's)."""
 
 
 def leaves(tree: Object, described: set[str], path: str = "") -> Iterator[str]:

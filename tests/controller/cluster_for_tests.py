@@ -12,6 +12,8 @@ from tank_protos import feature_levels
 from tank_protos.error_codes import ErrorCode
 from tank_protos.feature_levels import Levels
 from tank_protos.generated import control_pb2 as pb
+from tank_protos.users.permissions import ALL_RIGHTS
+from tank_protos.users.rules import ROOT
 from tests.controller.commands_for_tests import create
 
 
@@ -49,12 +51,57 @@ def check_invariants(state: ClusterState, *, deep: bool = True) -> None:
                 assert len(partition.target) >= topic.replication_factor
             else:
                 assert len(partition.target) == topic.replication_factor
+    check_iggy(state)
+    check_users(state)
     if deep:
         snapshot = state.snapshot()
         again = ClusterState.load(snapshot)
         assert again == state, "what is derived was not kept"
         assert again.snapshot() == snapshot
         check_derived(state)
+
+
+def check_iggy(state: ClusterState) -> None:
+    """The names of Iggy's clients: no number and no name is two living things, and none hangs in the air."""
+    iggy = state.iggy
+    assert iggy.stream_numbers == {each.name: number for number, each in iggy.streams.items()}
+    assert len(iggy.stream_numbers) == len(iggy.streams), "two streams have one name"
+    parts = [(topic_id, topic.iggy) for topic_id, topic in state.topics.items() if topic.iggy is not None]
+    places = {(part.stream, part.number): topic_id for topic_id, part in parts}
+    assert len(places) == len(parts), "two topics of a stream have one number"
+    assert len({(part.stream, part.name) for _, part in parts}) == len(parts), "two of them have one name"
+    assert {stream for stream, _ in places} <= iggy.streams.keys(), "a topic's stream is gone"
+    assert places == {
+        (stream, number): topic_id
+        for stream, topics in iggy.topics.items()
+        for number, topic_id in topics.items()
+    }
+    going = {each.number for each in iggy.streams.values() if each.going}
+    assert going <= {stream for stream, _ in places}, "a stream that is going has no topic left"
+    groups = list(iggy.all_groups())
+    assert {group.topic_id for group in groups} <= {topic_id for topic_id, _ in parts}, "its topic is gone"
+    assert len({(group.topic_id, group.name) for group in groups}) == len(groups) == iggy.group_count
+    assert len({group.born for group in groups}) == len(groups)
+    assert len({each.born for each in iggy.streams.values()}) == len(iggy.streams)
+    if parts or iggy.streams:
+        assert state.feature_level >= feature_levels.IGGY
+
+
+def check_users(state: ClusterState) -> None:
+    """Users: no number, name or token is two users', and the root user is always there and has all rights."""
+    users = state.users
+    assert users.numbers == {user.name: number for number, user in users.by_number.items()}
+    assert len(users.numbers) == len(users.by_number), "two users have one name"
+    tokens = [(token.digest, number) for number, user in users.by_number.items() for token in user.tokens]
+    assert users.owners == dict(tokens)
+    assert len(users.owners) == len(tokens), "two tokens are one"
+    assert len({user.born for user in users.by_number.values()}) == len(users.by_number)
+    assert users.permissions_bytes == sum(len(user.permissions or b"") for user in users.by_number.values())
+    if users.by_number:
+        assert state.feature_level >= feature_levels.IGGY
+        root = users.by_number[ROOT]
+        assert root.active
+        assert root.permissions == ALL_RIGHTS.encode()
 
 
 def check_derived(state: ClusterState) -> None:
@@ -122,6 +169,7 @@ class Cluster:
         self._starts: dict[int, int] = {}
         self._disks: dict[int, int] = {}
         self._racks = racks or {}
+        self._levels = feature_levels.OWN
         for broker_id in brokers:
             self.up(broker_id)
 
@@ -166,12 +214,13 @@ class Cluster:
         flush_replicated: bool = False,
         host: str = "",
         replicates: bool = True,
-        levels: Levels = feature_levels.OWN,
+        levels: Levels | None = None,
         again: bool = False,
     ) -> pb.Command:
         """Of a process that starts; `again`: of the one that runs."""
         self._starts[broker_id] = self._starts.get(broker_id, 0) + (not again)
         self._disks[broker_id] = self._disks.get(broker_id, 0) + new_disk
+        levels = levels or self._levels
         register = pb.RegisterBroker(
             broker_id=broker_id,
             incarnation=incarnation_of(broker_id, self._starts[broker_id]),
@@ -186,6 +235,12 @@ class Cluster:
             max_level=levels.highest,
         )
         return pb.Command(register_broker=register)
+
+    def raise_to(self, level: int) -> None:
+        """All processes know this level, and say so from now on."""
+        self._levels = Levels(feature_levels.FIRST, level)
+        for each in range(self.state.feature_level + 1, level + 1):
+            self.do(pb.Command(raise_level=pb.RaiseLevel(level=each, seen_index=1 << 40)))
 
     def register(self, broker_id: int, **claims: object) -> None:
         """A process starts; it stays fenced."""

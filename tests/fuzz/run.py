@@ -30,6 +30,8 @@ from tests.fuzz import (
     codec_target,
     flexible_target,
     forward_target,
+    iggy_session_target,
+    iggy_target,
     kafka_live_target,
     kafka_records_target,
     kafka_session_target,
@@ -42,17 +44,20 @@ from tests.fuzz import (
 from tests.support.patience import patient
 
 SHARES = {
-    "messages": 0.40,
+    "messages": 0.36,
     "flexible": 0.03,
     "kafka": 0.05,
     "batches": 0.1,
     "chunks": 0.02,
     "kafka records": 0.02,
     "twins": 0.1,
-    "sessions": 0.13,
+    "sessions": 0.12,
     "forward": 0.02,
     "pushes": 0.02,
     "kafka sessions": 0.03,
+    "iggy sessions": 0.01,
+    "iggy": 0.03,
+    "iggy messages": 0.01,
     "live": 0.05,
     "kafka live": 0.03,
 }
@@ -93,6 +98,9 @@ _ALONE: dict[str, Case] = {
     "forward": forward_target.conversation,
     "pushes": push_target.conversation,
     "kafka sessions": kafka_session_target.conversation,
+    "iggy sessions": iggy_session_target.conversation,
+    "iggy": iggy_target.frame,
+    "iggy messages": iggy_target.messages,
 }
 """The targets whose cases need nothing but chance."""
 
@@ -172,6 +180,7 @@ def frames_each(target: str) -> int:
         "pushes": push_target.FRAMES,
         "live": live_target.FRAMES,
         "kafka sessions": kafka_session_target.FRAMES,
+        "iggy sessions": iggy_session_target.FRAMES,
         "kafka live": kafka_live_target.FRAMES,
     }
     return several.get(target, 1)

@@ -14,12 +14,16 @@ from tank_protos import bundle
 from tank_protos.generated.tank import (
     REQUESTS,
     RESPONSES,
+    AppendStoredRequest,
     AwaitEndsRequest,
     ConsumeRequest,
     ConsumeResponse,
+    FetchStoredRequest,
     GroupRequest,
     IdempotentProduceRequest,
     IdempotentProduceResponse,
+    PartitionControlRequest,
+    PartitionSizesRequest,
     Ping,
     ProduceRecordBatchesRequest,
     ProduceRecordBatchesResponse,
@@ -37,7 +41,11 @@ _ANSWERED_AS = {5: 1}
 """Produce with numbers is answered as a produce."""
 _BETWEEN_BROKERS = (9,)
 _TAKEN = {*REQUESTS, Ping.ID}
-_CARRIES_BUNDLES = (1, 5, 66, 79)
+_FOR_BROKERS = (
+    GroupRequest, FetchStoredRequest, AppendStoredRequest, PartitionControlRequest, PartitionSizesRequest,
+)  # fmt: skip
+"""What brokers alone send each other, on connections for forwarded requests."""
+_CARRIES_BUNDLES = (1, 5, 66, 79, 87)
 _ENTRY_BYTES = {66: 15, 79: 10}
 """By message: the size of the smallest entry with a batch. Too short requests are not
 counted."""
@@ -130,8 +138,8 @@ class Ledger:
         """Well-formed requests that are refused all the same."""
         if isinstance(request, ReplicaIdRequest):
             return "wrong_peer"
-        if isinstance(request, GroupRequest):
-            return "malformed"  # for brokers alone
+        if isinstance(request, _FOR_BROKERS):
+            return "malformed"
         if isinstance(request, ConsumeRequest):
             topics = self._broker.topics
             known = [topic for topic in request.topics if topic.name in topics]

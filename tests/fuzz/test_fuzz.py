@@ -32,6 +32,8 @@ LAST_LINE = re.compile(r"([0-9,]+) frames, ([0-9]+) failures\n$")
         ("forward", 8_000),
         ("pushes", 2_400),
         ("kafka sessions", 2_000),
+        ("iggy", 4_000),
+        ("iggy messages", 3_000),
     ],
 )
 def test_bad_input_is_refused(target: str, frames: int, capsys: pytest.CaptureFixture[str]) -> None:

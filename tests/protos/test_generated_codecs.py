@@ -51,8 +51,9 @@ class Effort:
 EFFORTS = {
     "tank": Effort(examples=40, places=1000, lies=150, liars=1000),
     "kafka": Effort(examples=6, places=60, lies=30, liars=3),
+    "iggy": Effort(examples=16, places=200, lies=60, liars=8),
 }
-"""Kafka's messages are more, in more versions, and all of one kind."""
+"""Kafka's and Iggy's messages are more, in more versions, and all of one kind."""
 
 PROTOCOLS = {name: definition_files.load(ROOT / "protos" / name) for name in EFFORTS}
 MESSAGES = {

@@ -19,6 +19,7 @@ PACKAGES: Final = (
 MOST_FILES: Final = 20
 FULL_ROOMS: Final = {
     "node/tank_node/tank": "a protocol: a subject of it a file",
+    "node/tank_node/iggy": "a protocol: a subject of it a file",
 }
 """Folders with more files than a reader sees at once, with the reason."""
 

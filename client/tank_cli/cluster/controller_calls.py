@@ -113,6 +113,15 @@ class Controllers:
             raise CliError(f"There is no topic {', '.join(unknown)}.", ExitCode.NOT_FOUND, hint)
         return parts
 
+    def iggy_names(self) -> list[pb.IggyNamesAnswer]:
+        """All parts of the names of Iggy's clients."""
+        return self._ask(lambda admin: list(admin.IggyNames(pb.IggyNamesRequest(), timeout=LONG_ANSWER_S)))
+
+    def users(self) -> list[pb.User]:
+        """The users of Iggy's clients, by number, without the hashes of passwords and tokens."""
+        parts = self._ask(lambda admin: list(admin.Users(pb.UsersRequest(), timeout=ANSWER_S)))
+        return [user for part in parts for user in part.users]
+
     def change(self, command: pb.Command) -> pb.ProposalOutcome:
         """One command, which may be sent twice: they are idempotent. CliError when it is rejected as a
         whole."""

@@ -21,6 +21,8 @@ CONTROLLERS_FROM = 2 * MAX_BROKERS
 """Controllers' ports begin so far above the base port; each process has two."""
 KAFKA_FROM = 200
 """Brokers' ports for Kafka clients begin so far above the base port."""
+IGGY_FROM = 250
+"""Those for Iggy clients likewise."""
 CONTROLLER, BROKER = "controller", "broker"
 
 
@@ -36,6 +38,8 @@ class ClusterMember:
     """The port of a controller's gRPC, or of a broker's TANK protocol; the next port is for HTTP."""
     pid: int | None = None
     """The id of the last process that was started; None: it was stopped."""
+    serves_iggy: bool = False
+    """Whether a broker serves Iggy clients."""
 
     @property
     def name(self) -> str:
@@ -55,20 +59,28 @@ class ClusterMember:
     @property
     def kafka(self) -> str | None:
         """host:port of a broker for Kafka clients."""
-        if self.role == CONTROLLER:
-            return None
+        return None if self.role == CONTROLLER else self._address_from(KAFKA_FROM)
+
+    @property
+    def iggy(self) -> str | None:
+        """host:port of a broker for Iggy clients; None: it serves none."""
+        return self._address_from(IGGY_FROM) if self.role == BROKER and self.serves_iggy else None
+
+    def _address_from(self, distance: int) -> str:
         base_port = self.port - 2 * (self.number - 1)
-        return f"{LOOPBACK}:{base_port + KAFKA_FROM + self.number - 1}"
+        return f"{LOOPBACK}:{base_port + distance + self.number - 1}"
 
     @property
     def all_addresses(self) -> list[str]:
         """Each host:port on which the process listens."""
-        return [each for each in (self.address, self.http, self.kafka) if each]
+        return [each for each in (self.address, self.http, self.kafka, self.iggy) if each]
 
     def as_json(self) -> dict[str, Json]:
         """The process as it is written to cluster.json."""
         serves = "grpc" if self.role == CONTROLLER else "tank"
         addresses: dict[str, Json] = {"tank": None, "kafka": self.kafka, "http": self.http, "grpc": None}
+        if self.iggy:
+            addresses["iggy"] = self.iggy
         addresses[serves] = self.address
         return {"role": self.role, "id": self.number, "pid": self.pid, "addresses": addresses}
 
@@ -108,6 +120,13 @@ class ClusterFolder:
     def log_of(self, member: ClusterMember) -> Path:
         """Where a process' own lines go."""
         return self.path / "logs" / f"{member.name}.log"
+
+    def serve_iggy(self, *, serves: bool) -> None:
+        """Has the brokers serve Iggy clients, or no more, from their next start on."""
+        self.members = [
+            replace(member, serves_iggy=serves) if member.role == BROKER else member
+            for member in self.members
+        ]
 
     def put(self, changed: ClusterMember) -> None:
         """Notes what became of a process, at once."""
@@ -176,6 +195,7 @@ def _members(processes: list[dict[str, object]]) -> Iterator[ClusterMember]:
             int(str(process["id"])),
             int(str(address).rpartition(":")[2]),
             None if pid is None else int(str(pid)),
+            serves_iggy="iggy" in addresses,
         )
 
 
@@ -205,10 +225,11 @@ def planned(path: Path, controllers: int | None, brokers: int | None, base_port:
             f"tank cluster up --brokers {len(folder.brokers)} --data {path}",
         )
     first = folder.controllers[0].port - CONTROLLERS_FROM
+    serves_iggy = any(member.serves_iggy for member in folder.brokers)
     taken = {member.number for member in folder.brokers}
     free = (number for number in itertools.count(1) if number not in taken)
     for number in itertools.islice(free, brokers - len(taken)):
-        folder.members.append(ClusterMember(BROKER, number, first + 2 * number - 2))
+        folder.members.append(ClusterMember(BROKER, number, first + 2 * number - 2, serves_iggy=serves_iggy))
     return folder
 
 

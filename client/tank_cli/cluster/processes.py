@@ -33,9 +33,9 @@ PASSED_ON = frozenset(
 )  # fmt: skip
 """Variables that may be the same for all processes of a cluster."""
 _OF_ONE_PROCESS = (
-    "ADVERTISE", "API_TOKEN_FILE", "BROKER_ID", "CLUSTER", "CLUSTER_ID", "CONFIG", "HTTP", "ID", "KAFKA",
-    "KAFKA_ADVERTISE", "KAFKA_OUTSIDE_ADVERTISE", "KAFKA_OUTSIDE_LISTEN", "LISTEN", "OUTSIDE_ADVERTISE",
-    "OUTSIDE_LISTEN", "RACK",
+    "ADVERTISE", "API_TOKEN_FILE", "BROKER_ID", "CLUSTER", "CLUSTER_ID", "CONFIG", "HTTP", "ID", "IGGY",
+    "KAFKA", "KAFKA_ADVERTISE", "KAFKA_OUTSIDE_ADVERTISE", "KAFKA_OUTSIDE_LISTEN", "LISTEN",
+    "OUTSIDE_ADVERTISE", "OUTSIDE_LISTEN", "RACK",
 )  # fmt: skip
 """Variables that are for a single process: set in the shell, they must not reach all processes."""
 _POLL_S = 0.05
@@ -57,10 +57,11 @@ def command_of(folder: ClusterFolder, member: ClusterMember) -> list[str]:
         ]
     controllers = ",".join(one.address for one in folder.controllers)
     kafka = ["--kafka", member.kafka] if member.kafka else []
+    iggy = ["--iggy", member.iggy] if member.iggy else []
     forwarding = ["--forwarding", folder.forwarding] if folder.forwarding else []
     return [
         *[*python, "tank_node", "--controllers", controllers, "--broker-id", str(member.number)],
-        *["--listen", member.address, *kafka, *data, *secret, *token, *forwarding],
+        *["--listen", member.address, *kafka, *iggy, *data, *secret, *token, *forwarding],
     ]
 
 

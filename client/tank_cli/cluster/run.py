@@ -44,7 +44,7 @@ FOLLOW_EVERY_S = 0.2
     default=DEFAULT_BASE_PORT,
     show_default=True,
     metavar="N",
-    help="The first broker's TANK port; the other ports are up to 249 above it. Kept "
+    help="The first broker's TANK port; the other ports are up to 299 above it. Kept "
     "from the first start on.",
 )
 @click.option(
@@ -54,6 +54,12 @@ FOLLOW_EVERY_S = 0.2
     "folder; "
     "brokers that run heed it from their next start on.  [default: as it was, at first auto]",
 )
+@click.option(
+    "--iggy/--no-iggy",
+    default=None,
+    help="Whether brokers serve Iggy clients, at ports from 250 above the base port on. Kept in the folder "
+    "likewise.  [default: as it was, at first not]",
+)
 @offline_options
 def up(
     session: CommandSession,
@@ -62,6 +68,7 @@ def up(
     data: Path,
     base_port: int,
     forwarding: str | None,
+    iggy: bool | None,
 ) -> None:
     """Start the processes that don't run, and wait until all are ready.
 
@@ -84,6 +91,8 @@ def up(
     began = time.monotonic()
     folder = cluster_folder.planned(data, controllers, brokers, base_port)
     folder.forwarding = forwarding or folder.forwarding
+    if iggy is not None:
+        folder.serve_iggy(serves=iggy)
     for name in processes.kept_back(os.environ):
         note(f"{name} is for a single process, and is not passed on to the processes of the cluster.")
     for member in repair.begin_anew(folder):
@@ -119,6 +128,8 @@ def _tell_next_steps(folder: "ClusterFolder", said: str) -> None:
     servers = ",".join(member.address for member in folder.brokers)
     click.echo(f"Cluster {folder.cluster_id} is up: {said}.")
     click.echo(f"Kafka clients: {','.join(member.kafka for member in folder.brokers if member.kafka)}")
+    if iggy := [member.iggy for member in folder.brokers if member.iggy]:
+        click.echo(f"Iggy clients: {','.join(iggy)}")
     click.echo(f"  export TANK_SERVERS={servers}")
     click.echo(f"  export {CONTROLLERS_VARIABLE}={','.join(member.address for member in folder.controllers)}")
     click.echo(f"  export {SECRET_VARIABLE}={folder.secret.absolute()}")

@@ -94,6 +94,7 @@ def _announce(started: "Started", as_json: bool) -> None:
             "event": "listening",
             "listen": str(started.listen),
             "kafka": None if started.kafka is None else str(started.kafka),
+            "iggy": None if started.iggy is None else str(started.iggy),
             "http": None if started.http is None else str(started.http),
             "data": str(started.data),
             "cluster_id": started.cluster_id,
@@ -111,7 +112,7 @@ def _announce(started: "Started", as_json: bool) -> None:
         click.echo(json.dumps(fields))
     else:
         click.echo(_sentence(started))
-    served = [started.listen, *([started.kafka] if started.kafka else [])]
+    served = [each for each in (started.listen, started.kafka, started.iggy) if each is not None]
     if within_reach := [str(address) for address in served if not address.is_loopback]:
         _warn(
             f"other machines can reach {' and '.join(within_reach)}, and there is no authentication yet: "
@@ -131,6 +132,7 @@ def _warn(sentence: str, as_json: bool) -> None:
 
 def _sentence(started: "Started") -> str:
     kafka = "" if started.kafka is None else f", Kafka clients on {started.kafka}"
+    iggy = "" if started.iggy is None else f", Iggy clients on {started.iggy}"
     http = "" if started.http is None else f", http on {started.http}"
     if started.partitions:
         stop = "after a clean stop" if started.clean else "after a crash"
@@ -144,7 +146,7 @@ def _sentence(started: "Started") -> str:
     if started.problems:
         found += f"; {_counted(started.problems, 'damaged partition')}, see the log and /readyz"
     return (
-        f"tank broker {started.broker_id} listening on {started.listen}{http}{kafka}; "
+        f"tank broker {started.broker_id} listening on {started.listen}{http}{kafka}{iggy}; "
         f"data in {started.data}: {found}; {kernel_name()} kernel; ready in {started.seconds:.2f} s"
     )
 

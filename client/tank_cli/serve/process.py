@@ -39,6 +39,7 @@ class ServeProcess(NodeProcess):
         self._controller = controller = LocalController(
             folder, meta.cluster_id, meta.broker_id, registration, self.clock, self._post
         )
+        controller.link.requests.exposures = self.config.iggy_expose
         topics = folder / "topics"
         _tell_of(controller.open(may_be_new=not self.data_folder.was_used))
         await controller.lead()

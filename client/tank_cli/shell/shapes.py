@@ -285,6 +285,33 @@ SHAPES: dict[str, tuple[Json, ...]] = {
         },
     ),
     "group delete": ({"deleted": ["billing"]},),
+    "iggy user list": (
+        {
+            "users": [
+                {
+                    "number": 1,
+                    "name": "alice",
+                    "active": True,
+                    "created_ms": 1357016400000,
+                    "tokens": 1,
+                    "permissions": [{"place": "stream 0", "rights": ["read_stream"]}],
+                }
+            ]
+        },
+    ),
+    "iggy user create": ({"number": 1, "name": "alice", "root": False},),
+    "iggy user update": ({"updated": "alice"},),
+    "iggy user password": ({"updated": "alice"},),
+    "iggy user permissions": (
+        {"name": "alice", "permissions": [{"place": "topic 0/1", "rights": ["send_messages"]}]},
+        {"updated": "alice"},
+    ),
+    "iggy user delete": ({"deleted": "alice"},),
+    "iggy token list": ({"user": "alice", "tokens": [{"name": "laptop", "expires_us": 1357016400000000}]},),
+    "iggy token create": (
+        {"user": "alice", "name": "laptop", "token": "3q2-7w…", "expires_us": 1357016400000000},
+    ),
+    "iggy token delete": ({"deleted": "laptop"},),
     "status": (
         {
             "servers": "127.0.0.1:11011",
@@ -409,4 +436,38 @@ SHAPES: dict[str, tuple[Json, ...]] = {
             "seconds": 6.7,
         },
     ),
+    "iggy stream list": (
+        {
+            "streams": [
+                {"number": 0, "name": "main", "topics": 1, "created_ms": 1357016400000, "going": False}
+            ]
+        },
+    ),
+    "iggy stream create": ({"stream": "main", "number": 0},),
+    "iggy stream rename": ({"stream": "archive", "number": 0},),
+    "iggy stream delete": ({"deleted": "main"},),
+    "iggy stream purge": ({"purged": "main", "topics": 1},),
+    "iggy topic list": (
+        {
+            "topics": [
+                {
+                    "stream": "main",
+                    "number": 0,
+                    "name": "orders",
+                    "topic": "main.orders",
+                    "partitions": 3,
+                    "exposed": False,
+                }
+            ]
+        },
+    ),
+    "iggy topic create": ({"stream": "main", "topic": "orders", "number": 0},),
+    "iggy topic rename": ({"stream": "main", "topic": "bills", "number": 0},),
+    "iggy topic delete": ({"deleted": "orders", "stream": "main"},),
+    "iggy topic purge": ({"purged": "orders", "stream": "main"},),
+    "iggy group list": ({"groups": [{"stream": "main", "topic": "orders", "number": 0, "name": "readers"}]},),
+    "iggy group create": ({"group": "readers", "number": 0},),
+    "iggy group delete": ({"deleted": "readers"},),
+    "iggy expose": ({"topic": "payments", "stream": "main", "name": "payments", "number": 1},),
+    "iggy hide": ({"hidden": "payments"},),
 }

@@ -59,6 +59,7 @@ _UNKNOWN = 2**64 - 1
 _PROTOCOLS: dict[int, ClientProtocol] = {
     ConnectionProtocol.TANK: ClientProtocol.TANK,
     ConnectionProtocol.KAFKA: ClientProtocol.KAFKA,
+    ConnectionProtocol.IGGY: ClientProtocol.IGGY,
 }
 _TROUBLES: dict[int, Trouble] = {
     TroubleKind.FAILED: Trouble.FAILED,

@@ -2,7 +2,7 @@
 
 - `machine`: entries of the log in, outcomes and deltas out
 - `commands`: the table of commands; one file for each subject:
-  `topics`, `brokers`, `partitions`, `elections`, `reassignment`, `assignments`, `groups`, `producers`,
-  `levels`
+  `topics`, `topic_checks`, `topic_partitions`, `brokers`, `partitions`, `elections`, `reassignment`,
+  `assignments`, `groups`, `producers`, `levels`; `iggy`: the names of Iggy's clients
 - `changes`, `outcome`: what a command changed, and what is answered
 """

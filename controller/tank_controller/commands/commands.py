@@ -11,9 +11,12 @@ another state out of the same log. A changed check needs a new command, or a new
 from collections.abc import Callable
 
 from tank_controller.commands import brokers, groups, levels, partitions, producers, reassignment, topics
+from tank_controller.commands.iggy import exposing, iggy_groups, iggy_topics, purging, streams, tokens, users
+from tank_controller.commands.levels import check_level
 from tank_controller.commands.outcome import CommandOutcome, Rejected
 from tank_controller.commands.producers import known_producer as known_producer
 from tank_controller.state.state import ClusterState
+from tank_protos import feature_levels
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
 
@@ -41,6 +44,17 @@ def check(state: ClusterState, command: pb.Command) -> Rejected | None:
     """
     try:
         _check(state, command)
+    except Rejected as rejection:
+        return rejection
+    return None
+
+
+def level_problem(state: ClusterState, command: pb.Command) -> Rejected | None:
+    """The rejection of a command that older versions don't know, while one of them may be there: in the log
+    such an entry would end them.
+    """
+    try:
+        check_level(state, _LEVELS.get(command.WhichOneof("command"), feature_levels.FIRST))
     except Rejected as rejection:
         return rejection
     return None
@@ -87,4 +101,35 @@ _COMMANDS: dict[str | None, tuple[_Check, _Change]] = {
     "init_producer": (producers.check_init_producer, producers.init_producer),
     "commit_positions": (groups.check_commit_positions, groups.commit_positions),
     "drop_positions": (groups.check_drop_positions, groups.drop_positions),
+    "create_stream": (streams.check_create_stream, streams.create_stream),
+    "rename_stream": (streams.check_rename_stream, streams.rename_stream),
+    "delete_stream": (streams.check_delete_stream, streams.delete_stream),
+    "create_iggy_topic": (iggy_topics.check_create_iggy_topic, iggy_topics.create_iggy_topic),
+    "alter_iggy_topic": (iggy_topics.check_alter_iggy_topic, iggy_topics.alter_iggy_topic),
+    "purge_topic": (purging.check_purge_topic, purging.purge_topic),
+    "shrink_topic": (purging.check_shrink_topic, purging.shrink_topic),
+    "create_iggy_group": (iggy_groups.check_create_iggy_group, iggy_groups.create_iggy_group),
+    "delete_iggy_group": (iggy_groups.check_delete_iggy_group, iggy_groups.delete_iggy_group),
+    "expose_topic": (exposing.check_expose_topic, exposing.expose_topic),
+    "hide_topic": (exposing.check_hide_topic, exposing.hide_topic),
+    "create_user": (users.check_create_user, users.create_user),
+    "delete_user": (users.check_delete_user, users.delete_user),
+    "update_user": (users.check_update_user, users.update_user),
+    "change_password": (users.check_change_password, users.change_password),
+    "update_permissions": (users.check_update_permissions, users.update_permissions),
+    "create_token": (tokens.check_create_token, tokens.create_token),
+    "delete_token": (tokens.check_delete_token, tokens.delete_token),
 }
+
+IGGY_COMMANDS = frozenset(
+    {
+        "create_stream", "rename_stream", "delete_stream",
+        "create_iggy_topic", "alter_iggy_topic", "purge_topic", "shrink_topic",
+        "create_iggy_group", "delete_iggy_group", "expose_topic", "hide_topic",
+        "create_user", "delete_user", "update_user", "change_password", "update_permissions",
+        "create_token", "delete_token",
+    }
+)  # fmt: skip
+"""The commands about the names of Iggy's clients, and about users."""
+_LEVELS: dict[str | None, int] = dict.fromkeys(IGGY_COMMANDS, feature_levels.IGGY)
+"""The feature level from which on all versions in the cluster know a command; 1 for the others."""

@@ -18,6 +18,13 @@ WHAT_TO_DO = "it rises when all processes run this version: `tank cluster status
 """The end of a refusal of what needs a higher feature level."""
 
 
+def check_level(state: ClusterState, needed: int) -> None:
+    """Raises Rejected below this feature level."""
+    if state.feature_level < needed:
+        message = f"this needs feature level {needed}, and level {state.feature_level} is in force"
+        raise Rejected(ErrorCode.LEVEL_TOO_LOW, f"{message}: {WHAT_TO_DO}")
+
+
 def said(registration: pb.RegisterBroker | pb.JoinRequest) -> Levels:
     """The levels that a process knows."""
     return Levels(registration.min_level, registration.max_level)

@@ -31,6 +31,8 @@ class CommandOutcome:
     producer_id: int = 0
     producer_ids: int = 0
     """The number of ids, beginning with that one, that the proposer may use; 0: that one alone."""
+    number: int = 0
+    """The number that the stream, topic, group or user of Iggy's clients has."""
     results: list[ErrorCode] = field(default_factory=list)
     """The error codes of committed positions, or of partitions, one by one."""
 
@@ -46,6 +48,7 @@ class CommandOutcome:
             topic_id=self.topic_id,
             producer_id=self.producer_id,
             producer_ids=self.producer_ids,
+            number=self.number,
             results=self.results,
             index=self.delta.index,
         )

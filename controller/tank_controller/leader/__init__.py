@@ -6,7 +6,8 @@
 - `broker_clocks`, `broker_rooms`: whether its clock is right, and its volume has room
 - `raising`: the next feature level
 - `leadership`, `tasks`, `balance`, `scaling`: when the controller leads, and its own tasks then
+- `going_streams`: large streams that are being deleted
 - `log_ends`, `commit_order`: questions before a lossy election; the order of committed positions
 - `proposals`: commands for the log
-- `checks`, `overview`, `report`: what an operator is warned of and shown
+- `checks`, `overview`, `iggy_names`, `report`: what an operator is warned of and shown
 """

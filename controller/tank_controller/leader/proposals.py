@@ -43,7 +43,9 @@ class Proposals:
         if self.driver.ready and (known := self._known_producer(command)) is not None:
             self.read(lambda problem: done(CommandOutcome(pb.Delta(), rejection=problem, producer_id=known)))
             return
-        refused = commands.check(self.metadata.state, command) if self.driver.idle else None
+        refused = commands.level_problem(self.metadata.state, command)
+        if refused is None and self.driver.idle:
+            refused = commands.check(self.metadata.state, command)
         if refused is None:
             self._append(command, done)
             return

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
+from tank_controller.commands.commands import IGGY_COMMANDS
 from tank_controller.commands.groups import COORDINATED
 from tank_controller.commands.outcome import CommandOutcome, Rejected
 from tank_controller.leader.leadership import LeaderTerm
@@ -19,6 +20,7 @@ FROM_BROKERS = frozenset(
         "drop_positions",
         "change_in_sync", "report_failed", "set_broker",
         "elect_leader", "reassign", "cancel_reassign",
+        *IGGY_COMMANDS,
     }
 )  # fmt: skip
 """The commands that a broker may propose; others come from the controller itself, or by Admin."""

@@ -1,5 +1,5 @@
 """The leading controller's own tasks: it restores preferred leaders, begins and ends moves, drains and
-balances brokers, and queries ends of logs. Pure; in bounded steps.
+balances brokers, queries ends of logs, and deletes large streams. Pure; in bounded steps.
 
 The tasks keep nothing over a change of leader. Each command is checked again when it is applied, so a command
 that no longer fits the state is refused.
@@ -13,6 +13,7 @@ from tank_controller import limits
 from tank_controller.commands.elections import Elections
 from tank_controller.commands.reassignment import may_cancel, may_finish
 from tank_controller.leader.balance import Balance, raised_factors
+from tank_controller.leader.going_streams import going_on
 from tank_controller.leader.log_ends import LogEndQueries, LogEndQuery
 from tank_controller.leader.scaling import Scaling
 from tank_controller.state.keys import partition_of, topic_of
@@ -62,6 +63,7 @@ class LeaderTasks:
         if stuck := self._stuck(state, moving, now_ms):
             work.commands.append(pb.Command(cancel_reassign=pb.CancelReassign(partitions=stuck)))
         work.commands += raised_factors(state)
+        work.commands += going_on(state)
         # Brokers that these commands drain are not marked in `state` yet, so moves to them must wait for the
         # next tick.
         if not _marks_a_taker(state, scaled) and (moves := self._balance.moves(state, now_ms)):

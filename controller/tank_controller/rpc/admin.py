@@ -9,12 +9,14 @@ import grpc
 from tank_controller import limits
 from tank_controller.commands.outcome import CommandOutcome, Rejected
 from tank_controller.leader import overview
+from tank_controller.leader.iggy_names import names_parts
 from tank_controller.leader.proposals import Proposals
 from tank_controller.node import ControllerNode, NodeHost
 from tank_controller.raft.errors import ProposalRefusedError, UnansweredError
 from tank_controller.raft.membership import Change, MembershipChangeKind
 from tank_controller.raft.messages import NodeId
 from tank_controller.rpc.brokers import Context
+from tank_controller.rpc.users import hide_secrets, user_parts
 from tank_controller.state.view_parts import PART_BYTES
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
@@ -65,6 +67,8 @@ class AdminService(AdminServicer):
                 if update is None:
                     await asyncio.sleep(0)  # lets brokers' heartbeats be handled in between
                 else:
+                    for user in update.delta.users:
+                        hide_secrets(user)
                     yield pb.StateAnswer(view=update)
         finally:
             self._states_read -= 1
@@ -183,6 +187,30 @@ class AdminService(AdminServicer):
         if (tasks := node.brokers.tasks) is not None:
             tasks.balance()
         return _DONE
+
+    async def IggyNames(
+        self, request: pb.IggyNamesRequest, context: Context | None = None
+    ) -> AsyncIterator[pb.IggyNamesAnswer]:
+        """Sends the names of Iggy's clients, one portion after the other."""
+        node = await self._up_to_date()
+        if node is None:
+            yield pb.IggyNamesAnswer(not_leader=self._not_leader())
+            return
+        for part in names_parts(node.metadata.state):
+            yield part
+            await asyncio.sleep(0)
+
+    async def Users(
+        self, request: pb.UsersRequest, context: Context | None = None
+    ) -> AsyncIterator[pb.UsersAnswer]:
+        """Sends the present users, one portion after the other."""
+        node = await self._up_to_date()
+        if node is None:
+            yield pb.UsersAnswer(not_leader=self._not_leader())
+            return
+        for part in user_parts(node.metadata.state):
+            yield part
+            await asyncio.sleep(0)
 
     async def _up_to_date(self) -> ControllerNode | None:
         """This controller's node if it leads and its state holds all that was committed before this call,

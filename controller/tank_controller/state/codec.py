@@ -7,6 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from tank_controller.state.iggy.iggy_codec import group_state, part_message, part_state, stream_state
+from tank_controller.state.iggy.iggy_part import IggyPart
+from tank_controller.state.iggy.iggy_state import IggyState
+from tank_controller.state.iggy.users import UsersState
+from tank_controller.state.iggy.users_codec import user_state
 from tank_controller.state.model import (
     BrokerState,
     NamedProducer,
@@ -45,6 +50,9 @@ class SnapshotContents:
     groups: dict[str, dict[int, dict[int, PositionState]]] = field(default_factory=dict)
     lossy_elections: int = 0
     demands_secret: bool = False
+    iggy: IggyState = field(default_factory=IggyState)
+    """Its index of topics is made by the reader."""
+    users: UsersState = field(default_factory=UsersState)
 
 
 def decode(data: bytes) -> SnapshotContents:
@@ -121,6 +129,12 @@ def _take(stored: SnapshotContents, part: pb.Snapshot, ids: "_Ids") -> None:
             topics.setdefault(position.topic_id, {})[position.partition] = PositionState(
                 position.sequence_number, position.metadata, position.committed_ms
             )
+    for stream in part.streams:
+        stored.iggy.put_stream(stream_state(stream))
+    for iggy_group in part.iggy_groups:
+        stored.iggy.put_group(group_state(iggy_group))
+    for user in part.users:
+        stored.users.put(user_state(user))
 
 
 # --- out ---
@@ -182,6 +196,10 @@ class Described(Protocol):
     def was_replicated(self) -> bool: ...
     @property
     def settings(self) -> Mapping[str, str]: ...
+    @property
+    def iggy(self) -> IggyPart | None: ...
+    @property
+    def epoch_floor(self) -> int: ...
 
 
 def describe_topic(message: pb.Topic, topic: Described) -> None:
@@ -192,6 +210,9 @@ def describe_topic(message: pb.Topic, topic: Described) -> None:
     message.was_replicated = topic.was_replicated
     for key, value in topic.settings.items():
         message.settings.add(key=key, value=value)
+    if topic.iggy is not None:
+        message.iggy.CopyFrom(part_message(topic.iggy))
+    message.epoch_floor = topic.epoch_floor
 
 
 def add_partition(holder: pb.Topic | pb.ChangedPartitions, number: int, partition: PartitionState) -> None:
@@ -214,6 +235,8 @@ def add_partition(holder: pb.Topic | pb.ChangedPartitions, number: int, partitio
     if partition.lossy_elections:
         message.lossy_elections = partition.lossy_elections
         message.lossy_epoch = partition.lossy_epoch
+    if partition.first_epoch:
+        message.first_epoch = partition.first_epoch
 
 
 def producer_message(name: str, producer: NamedProducer) -> pb.Producer:
@@ -265,6 +288,8 @@ def _topic_state(topic: pb.Topic, ids: _Ids) -> TopicState:
         settings={setting.key: setting.value for setting in topic.settings},
         partitions=[_partition_state(partition, ids) for partition in topic.partitions],
         was_replicated=topic.was_replicated,
+        iggy=part_state(topic.iggy) if topic.HasField("iggy") else None,
+        epoch_floor=topic.epoch_floor,
     )
 
 
@@ -289,4 +314,5 @@ def _partition_state(message: pb.Partition, ids: _Ids) -> PartitionState:
     if message.lossy_elections:
         partition.lossy_elections = message.lossy_elections
         partition.lossy_epoch = message.lossy_epoch
+    partition.first_epoch = message.first_epoch
     return partition

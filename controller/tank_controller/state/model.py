@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from tank_controller.state.iggy.iggy_part import IggyPart
 from tank_protos import topic_settings
 from tank_protos.topic_settings import FlushPolicy, TopicSettings
 
@@ -97,6 +98,9 @@ class PartitionState:
     """How many lossy and unclean elections this partition has had."""
     lossy_epoch: int = 0
     """The leader epoch that began with the last lossy or unclean election."""
+    first_epoch: int = 0
+    """The leader epoch with which the partition began, after an earlier one of its number was removed; 0:
+    there was none. Logs of lower epochs are of that one."""
 
     def copy(self) -> "PartitionState":
         """Returns a copy."""
@@ -112,6 +116,7 @@ class PartitionState:
             self.removing,
             self.lossy_elections,
             self.lossy_epoch,
+            self.first_epoch,
         )
 
     @property
@@ -154,6 +159,10 @@ class TopicState:
     """Messages of the topic were once acknowledged in memory alone, before its `flush` changed or the last
     broker with that default went. Stays true for ever.
     """
+    iggy: IggyPart | None = None
+    """What makes it one of Iggy's topics; None: Iggy's clients don't see it."""
+    epoch_floor: int = 0
+    """The greatest epoch of the partitions that were removed: new ones begin above it."""
     policy: TopicSettings = field(init=False)
     """Derived from the settings, as is the next field."""
     min_insync: int = field(init=False)

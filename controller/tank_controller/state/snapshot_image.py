@@ -11,11 +11,11 @@ from tank_controller.state.codec import (
     positions,
     producer_message,
 )
+from tank_controller.state.iggy.iggy_codec import group_message, stream_message
+from tank_controller.state.iggy.users_codec import user_message
 from tank_controller.state.topics_image import TopicsImage
 from tank_protos import feature_levels
 from tank_protos.generated import control_pb2 as pb
-
-"""The first snapshot format that says which feature level is in force; an older snapshot is of level 1."""
 
 
 class SnapshotImage:
@@ -35,6 +35,9 @@ class SnapshotImage:
             name: {topic_id: dict(partitions) for topic_id, partitions in topics.items()}
             for name, topics in stored.groups.items()
         }
+        self._streams = [stream for _, stream in sorted(stored.iggy.streams.items())]
+        self._iggy_groups = list(stored.iggy.all_groups())
+        self._users = [user for _, user in sorted(stored.users.by_number.items())]
 
     def pieces(self, items: int) -> Iterator[bytes]:
         """The snapshot's bytes, in pieces of about `items` partitions, positions or producers.
@@ -57,6 +60,8 @@ class SnapshotImage:
             self._topic_parts(),
             self._producer_parts(),
             self._position_parts(),
+            self._iggy_parts(),
+            self._user_parts(),
             [(0, _bytes(tail))],
         )
         piece: list[bytes] = []
@@ -76,13 +81,15 @@ class SnapshotImage:
         """
         for topic in self.topics.topics:
             end = 0
-            while end < topic.count:
+            while True:  # once for a topic without partitions, too
                 start, part = end, pb.Snapshot()
                 message = part.topics.add(topic_id=topic.topic_id)
                 if start == 0:
                     describe_topic(message, topic)
                 end = self.topics.write(message, topic, start, limits.SNAPSHOT_PART)
                 yield end - start, _bytes(part)
+                if end == topic.count:
+                    break
         self.topics.written()
 
     def _producer_parts(self) -> Iterator[tuple[int, bytes]]:
@@ -94,6 +101,20 @@ class SnapshotImage:
             rest = positions(topics)
             while some := list(islice(rest, limits.SNAPSHOT_PART)):
                 yield len(some), _bytes(pb.Snapshot(groups=[pb.Group(name=name, positions=some)]))
+
+    def _iggy_parts(self) -> Iterator[tuple[int, bytes]]:
+        """Streams, and the groups of Iggy's clients, as (their number, bytes)."""
+        streams = iter(self._streams)
+        while some := list(islice(streams, limits.SNAPSHOT_PART)):
+            yield len(some), _bytes(pb.Snapshot(streams=map(stream_message, some)))
+        groups = iter(self._iggy_groups)
+        while others := list(islice(groups, limits.SNAPSHOT_PART)):
+            yield len(others), _bytes(pb.Snapshot(iggy_groups=map(group_message, others)))
+
+    def _user_parts(self) -> Iterator[tuple[int, bytes]]:
+        """Users one by one, which may have 64 KiB each, as (their number, bytes)."""
+        for user in self._users:
+            yield 1, _bytes(pb.Snapshot(users=[user_message(user)]))
 
 
 def _bytes(part: pb.Snapshot) -> bytes:

@@ -13,6 +13,8 @@ from typing import TypeVar
 from tank_controller import limits
 from tank_controller.state import codec
 from tank_controller.state.codec import SnapshotContents, SnapshotError
+from tank_controller.state.iggy.iggy_state import IggyState
+from tank_controller.state.iggy.users import UsersState
 from tank_controller.state.keys import KeySet, key_of, partition_of, topic_of
 from tank_controller.state.model import (
     NO_BROKER,
@@ -97,6 +99,10 @@ class ClusterState:
     """
     demands_secret: bool = False
     """Whether every process must prove the cluster's secret; never taken back."""
+    iggy: IggyState = field(default_factory=IggyState)
+    """Streams, and the groups of Iggy's clients."""
+    users: UsersState = field(default_factory=UsersState)
+    """The users of Iggy's clients."""
     derived: Derived = field(default_factory=Derived)
     spread: Spread = field(default_factory=Spread, compare=False)
     """Replicas by broker and rack; refreshed before a placement."""
@@ -301,11 +307,15 @@ class ClusterState:
             stored.groups,
             stored.lossy_elections,
             stored.demands_secret,
+            stored.iggy,
+            stored.users,
         )
         derived = state.derived
         state.spread.touch(stored.brokers)
         for topic_id, topic in stored.topics.items():
             derived.topic_ids[topic.name] = topic_id
+            if topic.iggy is not None:
+                stored.iggy.put_topic(topic_id, topic.iggy)
             for number, partition in enumerate(topic.partitions):
                 state.count_in(key_of(topic_id, number), partition)
         for topics in stored.groups.values():
@@ -326,4 +336,6 @@ class ClusterState:
             self.groups,
             self.lossy_elections,
             self.demands_secret,
+            self.iggy,
+            self.users,
         )

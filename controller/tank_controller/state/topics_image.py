@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tank_controller.state.codec import add_partition
+from tank_controller.state.iggy.iggy_part import IggyPart
 from tank_controller.state.keys import key_of
 from tank_controller.state.model import PartitionState, TopicState
 from tank_protos.generated import control_pb2 as pb
@@ -16,13 +17,17 @@ from tank_protos.generated import control_pb2 as pb
 
 @dataclass(slots=True, frozen=True)
 class ImagedTopic:
-    """A topic at the moment of the image. Its list of partitions only grows."""
+    """A topic at the moment of the image. Its list of partitions only grows: where some are removed, the
+    topic gets another list.
+    """
 
     topic_id: int
     name: str
     replication_factor: int
     settings: Mapping[str, str]
     was_replicated: bool
+    iggy: IggyPart | None
+    epoch_floor: int
     partitions: list[PartitionState]
     count: int
 
@@ -41,6 +46,8 @@ class TopicsImage:
                 topic.replication_factor,
                 topic.settings,
                 topic.was_replicated,
+                topic.iggy,
+                topic.epoch_floor,
                 topic.partitions,
                 len(topic.partitions),
             )

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from tank_controller import limits
 from tank_controller.state.codec import SnapshotContents, broker_message, describe_topic
+from tank_controller.state.iggy.iggy_codec import group_message, stream_message
+from tank_controller.state.iggy.users_codec import user_message
 from tank_controller.state.topics_image import TopicsImage
 from tank_protos.generated import control_pb2 as pb
 
@@ -22,6 +24,9 @@ class ViewImage:
         self._feature_level = stored.feature_level
         self._brokers = [broker_message(broker) for broker in stored.brokers.values()]
         self._ended = [producer.ended for producer in stored.producers.values() if producer.ended]
+        self._streams = [stream for _, stream in sorted(stored.iggy.streams.items())]
+        self._iggy_groups = list(stored.iggy.all_groups())
+        self._users = [user for _, user in sorted(stored.users.by_number.items())]
         self._part = pb.ViewUpdate()
 
     def updates(self, items: int, part_bytes: int) -> Iterator[pb.ViewUpdate | None]:
@@ -63,6 +68,18 @@ class ViewImage:
                 yield end - start, 0
             yield 0, message.ByteSize()
         self.topics.written()
+        for stream in self._streams:
+            said = stream_message(stream)
+            self._part.delta.streams.append(said)
+            yield 1, said.ByteSize()
+        for group in self._iggy_groups:
+            named = group_message(group)
+            self._part.delta.iggy_groups.append(named)
+            yield 1, named.ByteSize()
+        for user in self._users:
+            shown = user_message(user)
+            self._part.delta.users.append(shown)
+            yield 1, shown.ByteSize()
         for ended in self._ended:
             self._part.delta.ended_producers.extend(ended)
             yield 1, len(ended) * _PRODUCER_BYTES

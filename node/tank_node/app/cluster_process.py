@@ -104,6 +104,7 @@ class ClusterNodeProcess(NodeProcess):
         self._session = session = ControllerStream(
             meta.cluster_id, meta.broker_id, self._controllers, registration, self.clock, random.randrange
         )
+        session.requests.exposures = self.config.iggy_expose
         self._prover = prover = self._prover._replace(
             caller=lambda: Party(PartyRole.BROKER, meta.broker_id), demanded=lambda: session.demands_secret
         )

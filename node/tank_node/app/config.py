@@ -29,8 +29,16 @@ DEFAULT_PORT = 11011
 DEFAULT_KAFKA_PORT = 9092
 MAX_BROKER_ID = 0xFFFE
 """The largest id that the protocol can carry: a u16, whose 0xffff means "no broker"."""
+MAX_EXPOSURES = 1_000
+"""Topics that one option may name for Iggy's clients: a line of a configuration, not a table."""
 LOOPBACK = "127.0.0.1"
 MINUTE_MS = 60_000
+ANY_ERA = "auto"
+"""Stands for no era: each connection shows its own."""
+IGGY_ERAS = ("S", "A1", "A2", "A3", "B1", "B2", "B3", "V11")
+"""The versions of Iggy's protocol that can be chosen for all of its clients."""
+IGGY_MOST_POLL_WAIT_MS = 20_000
+"""The longest wait of a poll: Iggy's clients give a request up after 30 s."""
 _INT_MAX = 2**31 - 1
 """The greatest time that Kafka's clients can say, in milliseconds."""
 
@@ -101,8 +109,18 @@ class NodeConfig:
     does not."""
     kafka_default_partitions: int
     """The partitions of topics that Kafka clients create without saying how many."""
+    iggy_expose: Mapping[str, tuple[str, str]]
+    """By topic: the stream and the name under which Iggy's clients see it, when it is created."""
     kafka_client_metrics: int
     """How many client ids of Kafka clients have their own metrics of bytes."""
+    iggy: ListenAddress | None
+    """The address to serve Iggy's protocol on; None: it isn't served."""
+    iggy_era: str
+    """The name of the era that Iggy clients have; `auto`: each connection shows it."""
+    iggy_anonymous: bool | None
+    """Whether Iggy clients of the first era, which can't log in, are served; None: on loopback alone."""
+    iggy_poll_wait_ms: int
+    """How long an Iggy client's poll waits for a message; 0: it is answered at once."""
     group_min_session_ms: int
     """The shortest session of a group's member."""
     group_max_session_ms: int
@@ -344,6 +362,13 @@ def _choice(kind: type[StrEnum]) -> Callable[[str], StrEnum]:
     return read
 
 
+def _era(text: str) -> str:
+    found = {era.lower(): era for era in (ANY_ERA, *IGGY_ERAS)}.get(text.lower())
+    if found is None:
+        raise ValueError(f"write one of {ANY_ERA}, {', '.join(IGGY_ERAS)}")
+    return found
+
+
 def _number(lowest: int, greatest: int) -> Callable[[str], int]:
     def read(text: str) -> int:
         if not (text.isascii() and text.isdigit() and lowest <= int(text) <= greatest):
@@ -362,6 +387,20 @@ def _broker_id(text: str) -> int:
             f"write a whole number between 1 and {MAX_BROKER_ID}, or a pod's name such as tank-broker-0"
         )
     return number
+
+
+def _exposures(text: str) -> dict[str, tuple[str, str]]:
+    """Parses `TOPIC=STREAM/NAME,...`; empty: none."""
+    found: dict[str, tuple[str, str]] = {}
+    for item in filter(None, (each.strip() for each in text.split(","))):
+        topic, equals, place = item.partition("=")
+        stream, slash, name = place.partition("/")
+        if not (topic and equals and stream and slash and name) or topic in found:
+            raise ValueError("write each topic once, as TOPIC=STREAM/NAME, such as orders=main/orders")
+        found[topic] = stream, name
+    if len(found) > MAX_EXPOSURES:
+        raise ValueError(f"at most {MAX_EXPOSURES} topics: expose others by `tank iggy expose`")
+    return found
 
 
 def _text(text: str) -> str:
@@ -469,6 +508,14 @@ OPTIONS = (
         None,
     ),
     Option(
+        "iggy_expose",
+        "TOPIC=STREAM/NAME,...",
+        "Topics that Iggy's clients see in a stream when they are created by clients of other protocols; the "
+        "stream is created, too. From feature level 5 on. Topics that exist: `tank iggy expose`.",
+        _exposures,
+        "",
+    ),
+    Option(
         "kafka_default_partitions",
         "N",
         "The partitions of topics that Kafka clients create without a number, and of those created for them.",
@@ -481,6 +528,37 @@ OPTIONS = (
         "How many client ids of Kafka's clients have their own metrics of bytes; the rest are one. 0: none.",
         _number(0, MAX_KAFKA_CLIENT_IDS),
         str(KAFKA_CLIENT_IDS),
+    ),
+    Option(
+        "iggy",
+        "HOST:PORT",
+        f"The address to serve Iggy's clients on, such as {LOOPBACK}:8090; off: none. Default: off.",
+        _address_or_off,
+        None,
+    ),
+    Option(
+        "iggy_era",
+        "|".join((ANY_ERA, *IGGY_ERAS)),
+        "The version of Iggy's protocol that all its clients speak (docs/iggy-compatibility.md); auto: "
+        "each connection shows its own.",
+        _era,
+        ANY_ERA,
+    ),
+    Option(
+        "iggy_anonymous",
+        "on|off",
+        "Whether Iggy clients of 2023 are served, which can't log in. Default: on if --iggy is an address "
+        "of this machine alone.",
+        _switch,
+        None,
+    ),
+    Option(
+        "iggy_poll_wait_ms",
+        "MS",
+        "How long an Iggy client's poll waits for a message before it is answered without; 0: not at all, "
+        "as by Iggy itself.",
+        _number(0, IGGY_MOST_POLL_WAIT_MS),
+        "0",
     ),
     Option(
         "group_min_session_ms",

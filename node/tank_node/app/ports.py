@@ -50,6 +50,8 @@ class Ports:
     kafka: Port | None = None
     """None: the broker serves no Kafka clients."""
     kafka_outside: Port | None = None
+    iggy: Port | None = None
+    """None: the broker serves no Iggy clients."""
 
     @classmethod
     async def bind(cls, config: NodeConfig, loop: asyncio.AbstractEventLoop) -> Self:
@@ -63,6 +65,8 @@ class Ports:
                 ports.kafka_outside = await _bound(
                     "--kafka-outside-listen", config.kafka_outside_listen, loop
                 )
+            if config.iggy is not None:
+                ports.iggy = await _bound("--iggy", config.iggy, loop)
         except OSError:
             ports.close()
             raise
@@ -71,7 +75,7 @@ class Ports:
     @property
     def all(self) -> list[Port]:
         """The ports that there are."""
-        ports = (self.tank, self.outside, self.kafka, self.kafka_outside)
+        ports = (self.tank, self.outside, self.kafka, self.kafka_outside, self.iggy)
         return [port for port in ports if port is not None]
 
     def listen(self) -> None:

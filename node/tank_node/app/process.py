@@ -54,6 +54,8 @@ from tank_protos.topic_settings import FlushPolicy
 if TYPE_CHECKING:
     from prometheus_client.registry import Collector
 
+    from tank_node.app.iggy_serving import IggyServing
+
 DEFAULT_BROKER_ID = 1
 WANTED_FILES = 65_536
 """The soft limit of open files that the process sets, if the hard limit allows it."""
@@ -72,6 +74,7 @@ class Started:
 
     listen: ListenAddress
     kafka: ListenAddress | None
+    iggy: ListenAddress | None
     http: ListenAddress | None
     data: Path
     cluster_id: str
@@ -158,7 +161,8 @@ class NodeProcess(ABC):
         broker = Broker(self.data_folder, link, flusher, self.clock, self.limits, self.metrics, config.flush)
         broker.groups = self._group_settings()
         self._broker = broker
-        server = Server(broker, self._loop, self._listeners(broker), self.limits, self.metrics)
+        iggy = self._serve_iggy(broker)
+        server = Server(broker, self._loop, self._listeners(broker, iggy), self.limits, self.metrics)
         self._replicate(broker, server.connections)
         broker.open()
         GroupsAtStart(broker, lambda: _coordinate(broker))
@@ -168,20 +172,23 @@ class NodeProcess(ABC):
             await self._serve(server, http_address, announce)
         finally:
             with bounded_stop():
+                if iggy is not None:
+                    iggy.close()
                 await self._stop_controller()  # before the folder's lock goes with its logs
                 broker.close()
 
-    def _listeners(self, broker: Broker) -> list[Listener]:
+    def _listeners(self, broker: Broker, iggy: "IggyServing | None") -> list[Listener]:
         """The listeners of the ports, each with its protocol."""
         ports = self._ports
         open_kafka = partial(_open_kafka_session, broker, self._kafka_settings())
-        wanted = (
+        wanted: tuple[tuple[Port | None, Callable[[], Session] | None], ...] = (
             (ports.tank, partial(open_session, broker)),
             (ports.outside, partial(open_session, broker, is_outside=True)),
             (ports.kafka, open_kafka),
             (ports.kafka_outside, partial(open_kafka, is_outside=True)),
+            (ports.iggy, None if iggy is None else iggy.open_session),
         )
-        return [port.listener(opener) for port, opener in wanted if port is not None]
+        return [port.listener(opener) for port, opener in wanted if port is not None and opener is not None]
 
     def _group_settings(self) -> GroupSettings:
         config, delay_ms = self.config, self.config.group_initial_delay_ms
@@ -204,6 +211,16 @@ class NodeProcess(ABC):
             config.kafka_default_partitions,
             config.kafka_client_metrics,
         )
+
+    def _serve_iggy(self, broker: Broker) -> "IggyServing | None":
+        """Makes what serves Iggy's clients, and imports it: a broker without does without. Raises
+        ListenError."""
+        port = self._ports.iggy
+        if port is None:
+            return None
+        from tank_node.app.iggy_serving import IggyServing
+
+        return IggyServing(self.config, port, broker, self._loop)
 
     async def _serve(
         self, server: Server, http: ListenAddress | None, announce: Callable[[Started], None]
@@ -328,6 +345,7 @@ class NodeProcess(ABC):
         return Started(
             listen=self._ports.tank.address,
             kafka=self._ports.kafka.address if self._ports.kafka else None,
+            iggy=self._ports.iggy.address if self._ports.iggy else None,
             http=http,
             data=Path(self.data_folder.path),
             cluster_id=self.data_folder.meta.cluster_id,

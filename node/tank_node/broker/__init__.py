@@ -8,6 +8,8 @@
 - `unpacking`: how much the requests of one tick may unpack together, and those that wait for another tick
 - `maintenance`, `scrubber`: retention, compaction, fsyncs and checks of stored batches, at intervals
 - `replica_removal`: deleting replicas that moved to other brokers
+- `removed_partitions`: replicas of partitions and topics that the cluster has removed
+- `replica_ends`: where logs end, for lossy elections
 - `problems`: sentences on partitions that fail, for the health page and clients
 - `forwarding`: requests that are passed on to another broker
 """

@@ -6,20 +6,21 @@ goes through the logs.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 from tank_node.broker.deadlines import FAILED, Deadlines
 from tank_node.broker.forwarding import Forwarding
 from tank_node.broker.lost_brokers import LostBrokers
+from tank_node.broker.removed_partitions import beyond, delete_purged, is_of_earlier
+from tank_node.broker.replica_ends import ends_of
 from tank_node.broker.replica_removal import ReplicaRemoval
 from tank_node.broker.topic_waits import TopicWaits
 from tank_node.broker.unpacking import Unpacking
 from tank_node.client_facts import ServedClient
 from tank_node.clock import Clock
-from tank_node.cluster.link import ControllerLink, ReplicaEnd
+from tank_node.cluster.link import ControllerLink
 from tank_node.cluster.view import NO_LEADER, ChangeKind, PartitionView, TopicChange, TopicView
 from tank_node.limits import Limits
-from tank_node.log.epoch_history import epoch_at
 from tank_node.log.log import LogState, PartitionLog
 from tank_node.log.settings import LogSettings
 from tank_node.metrics import Metrics
@@ -102,10 +103,17 @@ class Broker:
         self.forwarding = Forwarding()
         self.kafka: dict[type, object] = {}
         """What the sessions of Kafka's protocol share, by class, see `kafka.shared_state`."""
+        self.iggy: dict[type, object] = {}
+        """What those of Iggy's protocol share, likewise, see `iggy.shared_state`."""
         self.groups: object = None
         """The coordinator of consumer groups, made at its first use likewise, see `coordinators.groups`."""
         self.group_router: object = None
         """The way to the groups' coordinators, made at its first use likewise, see `peers.group_router`."""
+        self.stored: object = None
+        """Stored batches of partitions led anywhere, made at its first use likewise, see
+        `stored.stored_partitions`."""
+        self.iggy_peers: dict[type, object] = {}
+        """What speaks for Iggy's clients between brokers, by class, made at its first use likewise."""
         self.has_all_positions = False
         """Whether the controllers have said that they hold no positions of groups. They get none any more."""
         self.wake: Callable[[], None] = _nothing
@@ -136,6 +144,7 @@ class Broker:
         began_ms = self.clock.monotonic_ms()
         self.begin_tick()
         views = list(self.link.view.topics())
+        delete_purged(self.data_folder, views)
         strays = self.data_folder.set_aside_unknown({view.topic_id for view in views})
         self._strays = measure_strays(self.data_folder, strays)
         self.link.on_registered(self._on_registered)
@@ -144,7 +153,7 @@ class Broker:
         self.replica_removal.ask()
         self.look_at_volume()
         self.link.on_change(self._on_change)
-        self.link.on_ends_asked(self._ends)
+        self.link.on_ends_asked(lambda asked: ends_of(self, asked))
         self.opening_ms = self.clock.monotonic_ms() - began_ms
 
     def partitions(self) -> Iterator[Partition]:
@@ -345,21 +354,6 @@ class Broker:
         self.take_in(self.topics[partition.topic_name].view, (partition.number,))
         self.roles.failed(partition)
 
-    def _ends(self, asked: Sequence[tuple[int, int]]) -> list[ReplicaEnd]:
-        """The ends of these replicas' logs; leaves out those that can't lead. The controllers ask all
-        eligible replicas before a lossy election."""
-        found = []
-        for topic_id, number in asked:
-            partition = self.partition_by_id(topic_id, number)
-            if partition is not None and partition.log.health.state in (LogState.ACTIVE, LogState.DAMAGED):
-                log, end = partition.log, partition.log.tail.written
-                if log.health.state is LogState.DAMAGED:  # records behind the recovery point were not checked
-                    end = min(end, log.health.recovery_point)
-                found.append(
-                    ReplicaEnd(topic_id, number, epoch_at(log.segments.epochs, end), end, log.is_impaired)
-                )
-        return found
-
     def _on_failure(self, partition: Partition, error: StorageError) -> None:
         said = f"partition {partition.topic_name}/{partition.number}: {error}"
         if partition.log.health.state is LogState.ACTIVE:
@@ -405,6 +399,8 @@ class Broker:
             changed = ()
             topic.log_settings.clear()
         topic.view = view
+        for number in beyond(self.data_folder, view) if view.was_shrunk else ():
+            self._remove(topic, number, "was removed")
         flush_disk = (view.settings.flush or self.default_flush) is FlushPolicy.DISK
         broker_id = self.link.view.broker_id
         for placed in [view.partitions[number] for number in changed] if changed else view.partitions:
@@ -418,6 +414,8 @@ class Broker:
             settings = topic.log_settings.get(copies)
             if settings is None:
                 settings = topic.log_settings[copies] = LogSettings.from_topic(view.settings, copies)
+            if placed.first_epoch:
+                self._remove_earlier(topic, placed, settings)
             partition = topic.partitions.get(placed.partition)
             if partition is None:
                 partition = self._open(topic, placed.partition, settings)
@@ -452,12 +450,23 @@ class Broker:
         if topic is None or topic.view.topic_id != topic_id:
             return  # the topic was deleted, with all its replicas
         self.begin_tick()
+        self._remove(topic, number, "was moved to other brokers")
+
+    def _remove_earlier(self, topic: Topic, placed: PartitionView, settings: LogSettings) -> None:
+        """Deletes the replica here of an earlier partition of the number, which the cluster has removed."""
+        partition = topic.partitions.get(placed.partition) or self._open(topic, placed.partition, settings)
+        if partition is not None and is_of_earlier(partition.log, placed):
+            self._remove(topic, placed.partition, "was removed, and made anew")
+
+    def _remove(self, topic: Topic, number: int, why: str) -> None:
+        """Forgets a replica, and deletes its data."""
+        logger.info("%s/%d %s: its data here is deleted", topic.name, number, why)
         partition = topic.partitions.pop(number, None)
         if partition is not None:
             partition.remove()
             del self._by_log[partition.log]
-        logger.info("%s/%d was moved to other brokers: its data here is deleted", topic.name, number)
-        self.data_folder.delete_partition(topic_id, number)
+        topic.broken.pop(number, None)
+        self.data_folder.delete_partition(topic.view.topic_id, number)
 
     def _open(self, topic: Topic, number: int, settings: LogSettings) -> Partition | None:
         try:

@@ -7,7 +7,10 @@
   - `controller_choice`: which controller is tried, and when
   - `heartbeats`: when heartbeats are due, and how long the controller has been silent
   - `view_updates`: the controllers' updates, put into the view
-  - `requests`, `pending`: the broker's requests, and those that have no answer yet
+  - `requests`, `pending`: the broker's requests, and those that have no answer yet; `answers`: what all
+    have in common
+- the names of Iggy's clients: `iggy_view` and `iggy_parts` in the view, `iggy_link` and `iggy_requests` as
+  `link` and `requests`; their users likewise: `users_view`, `users_link`, `user_requests`
 - `channel`, `secret`: gRPC, and the proof that the broker knows the cluster's secret
 - `producer_ids`: the producer ids that this broker may give out
 """

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from tank_node.cluster.iggy_link import IggyRequests
+from tank_node.cluster.users_link import UserRequests
 from tank_node.cluster.view import ClusterView, TopicChange
 from tank_node.volume import Room
 from tank_protos.error_codes import ErrorCode
@@ -153,6 +155,14 @@ class ChangeOutcome:
 
 class MetadataRequests(Protocol):
     """Requests that the controllers answer."""
+
+    @property
+    def iggy(self) -> IggyRequests:
+        """Those about the names of Iggy's clients."""
+
+    @property
+    def users(self) -> UserRequests:
+        """Those about the users of Iggy's clients."""
 
     @property
     def producer_ids_left(self) -> int:

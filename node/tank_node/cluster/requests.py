@@ -2,8 +2,10 @@
 the ids in the controllers' log. No I/O.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from tank_node.cluster.answers import is_text, known_error, known_errors
+from tank_node.cluster.iggy_requests import ControllerIggyRequests
 from tank_node.cluster.link import (
     ChangeOutcome,
     CommitOutcome,
@@ -19,6 +21,7 @@ from tank_node.cluster.link import (
 )
 from tank_node.cluster.pending import Answered, PendingRequests, Proposed
 from tank_node.cluster.producer_ids import ProducerIds
+from tank_node.cluster.user_requests import ControllerUserRequests
 from tank_node.cluster.view import ClusterView
 from tank_protos import feature_levels
 from tank_protos.error_codes import ErrorCode
@@ -36,6 +39,12 @@ class ControllerRequests:
         self._view = view
         self._pending = pending
         self.producer_ids = ProducerIds(self._ask_for_ids)
+        self.exposures: Mapping[str, tuple[str, str]] = {}
+        """By topic: the stream and the name under which Iggy's clients are to see it, when it is created."""
+        self.iggy = ControllerIggyRequests(view, pending)
+        """As MetadataRequests."""
+        self.users = ControllerUserRequests(view, pending)
+        """As MetadataRequests."""
 
     def shut_down(self, done: Proposed) -> None:
         """Asks the controllers to move leadership away from this broker, and then to let it stop."""
@@ -100,7 +109,7 @@ class ControllerRequests:
         self, command: pb.Command, done: Callable[[ChangeOutcome], None], *, of_client: bool = False
     ) -> None:
         def answer(outcome: pb.ProposalOutcome) -> None:
-            done(ChangeOutcome(_known(outcome.error), outcome.message, _all_known(outcome.results)))
+            done(ChangeOutcome(known_error(outcome.error), outcome.message, known_errors(outcome.results)))
 
         self._pending.propose(command, answer, of_client=of_client)
 
@@ -116,7 +125,7 @@ class ControllerRequests:
 
     def create_topic(self, topic: NewTopic, done: Callable[[TopicOutcome], None]) -> None:
         """As MetadataRequests."""
-        if not _is_text(topic.name, *topic.settings, *topic.settings.values()):
+        if not is_text(topic.name, *topic.settings, *topic.settings.values()):
             done(_NOT_TEXT)
             return
         if topic.assignments and self._view.feature_level < feature_levels.KAFKA:
@@ -130,6 +139,9 @@ class ControllerRequests:
             assignments=[pb.Assignment(replicas=replicas) for replicas in topic.assignments],
             internal=topic.is_internal,
         )
+        exposure = self.exposures.get(topic.name)
+        if exposure is not None and self._view.feature_level >= feature_levels.IGGY:
+            create.expose.stream, create.expose.name = exposure
         self._change_topic(pb.Command(create_topic=create), done, validate_only=topic.validate_only)
 
     def alter_topic(self, change: TopicAlteration, done: Callable[[TopicOutcome], None]) -> None:
@@ -139,7 +151,7 @@ class ControllerRequests:
             done(_unknown_topic(change.name))
             return
         given = {key: value for key, value in change.settings.items() if value is not None}
-        if not _is_text(*change.settings, *given.values()):
+        if not is_text(*change.settings, *given.values()):
             done(_NOT_TEXT)
             return
         if change.assignments and self._view.feature_level < feature_levels.KAFKA:
@@ -166,7 +178,7 @@ class ControllerRequests:
         self, command: pb.Command, done: Callable[[TopicOutcome], None], *, validate_only: bool = False
     ) -> None:
         def answer(outcome: pb.ProposalOutcome) -> None:
-            done(TopicOutcome(_known(outcome.error), outcome.message, outcome.topic_id))
+            done(TopicOutcome(known_error(outcome.error), outcome.message, outcome.topic_id))
 
         self._pending.propose(command, answer, validate_only=validate_only, of_client=True)
 
@@ -183,12 +195,12 @@ class ControllerRequests:
         if not name and (producer_id := self.producer_ids.take()):
             done(ProducerOutcome(ErrorCode.NONE, "", producer_id))
             return
-        if not _is_text(name):
+        if not is_text(name):
             done(ProducerOutcome(ErrorCode.INVALID_NAME, "a producer's name is UTF-8 text"))
             return
 
         def answer(outcome: pb.ProposalOutcome) -> None:
-            done(ProducerOutcome(_known(outcome.error), outcome.message, outcome.producer_id))
+            done(ProducerOutcome(known_error(outcome.error), outcome.message, outcome.producer_id))
 
         init = pb.InitProducer(name=name, generation=generation)
         self._pending.propose(pb.Command(init_producer=init), answer, of_client=True)
@@ -200,7 +212,7 @@ class ControllerRequests:
             return
 
         def answer(outcome: pb.ProposalOutcome) -> None:
-            error = _known(outcome.error)
+            error = known_error(outcome.error)
             ids = outcome.producer_ids or 1
             done(ProducerOutcome(error, outcome.message, outcome.producer_id, count=ids))
 
@@ -214,7 +226,7 @@ class ControllerRequests:
         self, group: str, positions: Sequence[Position], done: Callable[[CommitOutcome], None]
     ) -> None:
         """As MetadataRequests: positions are stored under the topics' present ids."""
-        if not _is_text(group):
+        if not is_text(group):
             done(CommitOutcome(ErrorCode.INVALID_NAME, "a group's name is UTF-8 text"))
             return
         commit = pb.CommitPositions(
@@ -231,7 +243,7 @@ class ControllerRequests:
         )
 
         def answer(outcome: pb.ProposalOutcome) -> None:
-            done(CommitOutcome(_known(outcome.error), outcome.message, _all_known(outcome.results)))
+            done(CommitOutcome(known_error(outcome.error), outcome.message, known_errors(outcome.results)))
 
         self._pending.propose(pb.Command(commit_positions=commit), answer, of_client=True)
 
@@ -239,7 +251,7 @@ class ControllerRequests:
         self, group: str, topics: Sequence[str], done: Callable[[PositionsOutcome], None]
     ) -> None:
         """As MetadataRequests."""
-        if not _is_text(group):
+        if not is_text(group):
             done(PositionsOutcome(ErrorCode.UNKNOWN_GROUP, "a group's name is UTF-8 text"))
             return
         wanted = [self._topic_id(name) for name in topics]
@@ -248,7 +260,7 @@ class ControllerRequests:
 
     def _telling_positions(self, done: Callable[[PositionsOutcome], None]) -> Answered:
         def answer(found: pb.QueryAnswer) -> None:
-            done(PositionsOutcome(_known(found.error), found.message, self._named(found.positions)))
+            done(PositionsOutcome(known_error(found.error), found.message, self._named(found.positions)))
 
         return answer
 
@@ -292,7 +304,7 @@ class ControllerRequests:
 
 def _telling_names(done: Callable[[GroupsOutcome], None]) -> Answered:
     def answer(found: pb.QueryAnswer) -> None:
-        done(GroupsOutcome(_known(found.error), found.message, sorted(found.groups)))
+        done(GroupsOutcome(known_error(found.error), found.message, sorted(found.groups)))
 
     return answer
 
@@ -309,27 +321,5 @@ _LEVEL_TOO_LOW = TopicOutcome(
 _NOT_TEXT = TopicOutcome(ErrorCode.INVALID_REQUEST, "names and settings are UTF-8 text")
 
 
-def _is_text(*strings: str) -> bool:
-    """Whether all strings are UTF-8: strings from the wire may have other bytes, as lone surrogates."""
-    try:
-        for string in strings:
-            string.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def _unknown_topic(name: str) -> TopicOutcome:
     return TopicOutcome(ErrorCode.UNKNOWN_TOPIC, f"there is no topic {name}")
-
-
-def _known(error: int) -> ErrorCode:
-    """The error code; INVALID_REQUEST for a code that only a newer controller knows."""
-    try:
-        return ErrorCode(error)
-    except ValueError:
-        return ErrorCode.INVALID_REQUEST
-
-
-def _all_known(errors: Iterable[int]) -> list[ErrorCode]:
-    return [_known(error) for error in errors]

@@ -8,6 +8,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
+from tank_node.cluster.iggy_parts import (
+    IggyGroupView,
+    IggyTopicView,
+    StreamView,
+    iggy_group_view,
+    iggy_topic_view,
+    stream_view,
+)
+from tank_node.cluster.iggy_view import IggyView
+from tank_node.cluster.users_view import UsersView, UserView, user_view
 from tank_protos import feature_levels, topic_settings
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.topic_settings import SettingError, TopicSettings
@@ -86,6 +96,9 @@ class PartitionView:
     lossy_epoch: int = 0
     """The leader epoch that began with the last lossy or unclean election: before it, acknowledged messages
     may have been lost."""
+    first_epoch: int = 0
+    """The leader epoch with which the partition began, after an earlier one of its number was removed: a log
+    of lower epochs is of that one. 0: there was none."""
 
     def counts_on(self, broker_id: int) -> bool:
         """Whether the controllers believe that this broker's replica has every acknowledged message."""
@@ -106,6 +119,10 @@ class TopicView:
     """The settings that were set for this topic, as they were written."""
     partitions: list[PartitionView]
     """By number, without holes."""
+    iggy: IggyTopicView | None = None
+    """What makes it one of Iggy's topics; None: Iggy's clients don't see it."""
+    was_shrunk: bool = False
+    """Partitions of it were removed once: replicas of these may be left on brokers that were away."""
 
 
 class ChangeKind(Enum):
@@ -142,6 +159,13 @@ class ClusterView:
     _by_name: dict[str, TopicView] = field(default_factory=dict)
     _by_id: dict[int, TopicView] = field(default_factory=dict)
     _ended_producers: set[int] = field(default_factory=set)
+    iggy: IggyView = field(init=False)
+    """The names of Iggy's clients."""
+    users: UsersView = field(default_factory=UsersView)
+    """The users of Iggy's clients."""
+
+    def __post_init__(self) -> None:
+        self.iggy = IggyView(self._by_id)
 
     def topic(self, name: str) -> TopicView | None:
         """The topic of this name."""
@@ -178,6 +202,8 @@ class ClusterView:
         for changed in delta.changed:
             if (topic_view := self._by_id.get(changed.topic_id)) is not None:
                 changes.append(self._change(topic_view, changed.partitions))
+        self.iggy.apply(delta)
+        self.users.put(map(user_view, delta.users), delta.removed_users)
         self._ended_producers.update(delta.ended_producers)
         self._ended_producers.difference_update(delta.forgotten_producers)
         self.feature_level = max(self.feature_level, delta.feature_level)
@@ -198,6 +224,8 @@ class ClusterView:
             change = self._put(topic)
             if before != topic:
                 changes.append(change)
+        self.iggy.replace(whole.streams, whole.topics, whole.iggy_groups)
+        self.users.replace(whole.users)
         self._ended_producers = whole.ended_producers
         self.feature_level = max(self.feature_level, whole.feature_level)
         self.index = whole.index
@@ -206,6 +234,7 @@ class ClusterView:
     def _put(self, view: TopicView) -> TopicChange:
         before = self._by_id.get(view.topic_id)
         self._by_id[view.topic_id] = self._by_name[view.name] = view
+        self.iggy.topic_changed(view.topic_id, before.iggy if before is not None else None, view.iggy)
         if before is None:
             return TopicChange(ChangeKind.CREATED, view, tuple(range(len(view.partitions))))
         known = before.partitions
@@ -234,6 +263,7 @@ class ClusterView:
         if old is None:
             return []
         del self._by_name[old.name]
+        self.iggy.topic_changed(topic_id, old.iggy, None)
         return [TopicChange(ChangeKind.DELETED, old)]
 
 
@@ -244,13 +274,19 @@ class WholeState:
     that have not changed are the view's own objects, so that the last step need not compare their fields.
     """
 
-    __slots__ = ("_view", "brokers", "ended_producers", "feature_level", "index", "topics")
+    __slots__ = (
+        "_view", "brokers", "ended_producers", "feature_level", "iggy_groups", "index", "streams", "topics",
+        "users",
+    )  # fmt: skip
 
     def __init__(self, view: ClusterView) -> None:
         """view: the view whose metadata will be replaced."""
         self.index = self.feature_level = 0
         self.brokers: dict[int, BrokerView] = {}
         self.topics: list[TopicView] = []
+        self.streams: list[StreamView] = []
+        self.iggy_groups: list[IggyGroupView] = []
+        self.users: list[UserView] = []
         self.ended_producers: set[int] = set()
         self._view = view
 
@@ -268,6 +304,9 @@ class WholeState:
                     if old == new:
                         made.partitions[number] = old
             self.topics.append(made)
+        self.streams += map(stream_view, part.streams)
+        self.iggy_groups += map(iggy_group_view, part.iggy_groups)
+        self.users += map(user_view, part.users)
         self.ended_producers.update(part.ended_producers)
 
 
@@ -300,6 +339,8 @@ def _topic(topic: pb.Topic) -> TopicView:
         settings=_settings(pairs),
         settings_text=pairs,
         partitions=[_partition(partition) for partition in topic.partitions],
+        iggy=iggy_topic_view(topic.iggy) if topic.HasField("iggy") else None,
+        was_shrunk=topic.epoch_floor != 0,
     )
 
 
@@ -317,6 +358,7 @@ def _partition(partition: pb.Partition) -> PartitionView:
         removing=tuple(partition.removing),
         lossy_elections=partition.lossy_elections,
         lossy_epoch=partition.lossy_epoch,
+        first_epoch=partition.first_epoch,
     )
 
 

@@ -1,8 +1,9 @@
 """Consumer groups: who reads which partitions, and how far a group has read. Knows no client's protocol.
 
-The machines of groups are pure, and have rooms: `classic` and `consumer` by the protocol of a group's
-members, `machine` for what both have in common; `offsets`: how far groups have read; `records`: how all that
+The machines of groups are pure, and have rooms: `classic`, `consumer` and `iggy` by the protocol of a group's
+members, `machine` for what all have in common; `offsets`: how far groups have read; `records`: how all that
 is stored. Beside the rooms lies the shell: it keeps the groups of each led partition of the internal topic.
+`view`: the view of the cluster, as machines see it.
 
 - `groups`: what protocols ask of a broker's coordinator; `groups_at_start`: whether it is needed at once;
   `offsets_topic`: which broker coordinates a group
@@ -12,8 +13,8 @@ is stored. Beside the rooms lies the shell: it keeps the groups of each led part
 - `offset_changes`, `offset_sweep`: how offsets are committed, deleted and forgotten
 - `group_room`: whether there is room for more; `long_work`, `group_listing`: what is done in slices; `bugs`:
   how mistakes of ours are reported
-- `view_topics`: the topics that there are; `positions_move`: positions that the controllers kept;
-  `loading_wait`: requests that wait while groups are read
+- `positions_move`: positions that the controllers kept; `loading_wait`: requests that wait while groups are
+  read
 """
 
 from tank_node.kernel import compiled_path

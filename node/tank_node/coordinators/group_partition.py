@@ -17,6 +17,7 @@ from tank_node.coordinators.group import Group
 from tank_node.coordinators.group_images import GroupImages
 from tank_node.coordinators.group_load import GroupLoad
 from tank_node.coordinators.group_log import GroupChange, GroupLog
+from tank_node.coordinators.iggy.iggy_group import IggyGroupMachine
 from tank_node.coordinators.long_work import SlicedWork
 from tank_node.coordinators.machine.committed_offset import CommittedOffset
 from tank_node.coordinators.machine.consumer_requests import (
@@ -41,13 +42,13 @@ from tank_node.coordinators.machine.group_requests import (
     TopicPartition,
 )
 from tank_node.coordinators.machine.group_state import GroupState
+from tank_node.coordinators.machine.iggy_requests import BrokerSaid, IggyAnswer
 from tank_node.coordinators.machine.member_refused import MemberRefused
 from tank_node.coordinators.offset_changes import Committed, OffsetChanges
 from tank_node.coordinators.offset_sweep import OffsetSweep
 from tank_node.coordinators.partition_watch import PartitionWatch
-from tank_node.coordinators.records.consumer_records import ConsumerRecord
 from tank_node.coordinators.records.group_records import (
-    GroupRecord,
+    GroupsRecord,
     OffsetRecord,
     group_record,
     offset_record,
@@ -197,7 +198,7 @@ class GroupPartition(SlicedWork):
             skipped,
         )
 
-    def _take(self, record: OffsetRecord | GroupRecord | ConsumerRecord) -> None:
+    def _take(self, record: GroupsRecord) -> None:
         """Takes over a record that was read; it replaces an earlier one of its key."""
         if isinstance(record, OffsetRecord):
             group = self.groups.get(record.group_id)
@@ -423,12 +424,23 @@ class GroupPartition(SlicedWork):
             done(ConsumerHeartbeatAnswer(GroupError.UNKNOWN_MEMBER, message))
             return
         if not isinstance(group.members, ConsumerGroup) and not self._convert(group):
-            message = f"the group {group_id} has members of the classic protocol, and stays with it"
+            message = f"the group {group_id} has members of another protocol, and stays with it"
             done(ConsumerHeartbeatAnswer(GroupError.UNKNOWN_GROUP, message))
             return
         waiting = WaitingMember(consumer=done)
         self._waiting[waiting] = None
         group.members.consumer_heartbeat(self._broker.tick.monotonic_ms, heartbeat, waiting)
+        self._after(group)
+
+    def take_iggys(self, group_id: str, said: BrokerSaid, done: Callable[[IggyAnswer], None]) -> None:
+        """See `Groups.take_iggys`."""
+        group = self._group(group_id)
+        if not isinstance(group.members, IggyGroupMachine):  # stored so before such names had a meaning
+            done(IggyAnswer(GroupError.INCONSISTENT_PROTOCOL))
+            return
+        waiting = WaitingMember(iggy=done)
+        self._waiting[waiting] = None
+        group.members.take(self._broker.tick.monotonic_ms, said, waiting)
         self._after(group)
 
     # --- offsets ---------------------------------------------------------------------------------
@@ -450,10 +462,21 @@ class GroupPartition(SlicedWork):
         self._offsets.store(group, offsets, done)
         self._after(group)
 
+    def drop_offsets(
+        self, group_id: str, places: Iterable[TopicPartition], done: Callable[[GroupError], None]
+    ) -> None:
+        """Deletes offsets, whatever members the group has."""
+        group = self.find(group_id)
+        if group is None:
+            done(GroupError.NONE)
+        else:
+            self._offsets.delete(group, places, done)
+
     def committed(
         self, group_id: str, places: Iterable[TopicPartition] | None
     ) -> Mapping[TopicPartition, CommittedOffset]:
-        """See `Groups.committed`. What was committed for a deleted topic is not shown."""
+        """See `Groups.committed`. What was committed for a deleted topic, or a
+        partition that was removed, is not shown."""
         group = self.groups.get(group_id)
         if group is None:
             return {}
@@ -462,7 +485,7 @@ class GroupPartition(SlicedWork):
         wanted: Iterable[TopicPartition] = offsets if places is None else places
         for place in wanted:
             offset = offsets.get(place)
-            if offset is not None and not is_gone(offset):
+            if offset is not None and not is_gone(place[1], offset):
                 found[place] = offset
         return found
 

@@ -12,6 +12,7 @@ from tank_node.coordinators.machine.group_memory import (
 )
 from tank_node.coordinators.machine.group_requests import CommitRequest, JoinRequest, SyncRequest
 from tank_node.coordinators.machine.group_settings import GroupSettings
+from tank_node.coordinators.machine.iggy_requests import BrokerSaid
 
 _MOST_BYTES_OF_A_CHARACTER = 4
 
@@ -44,6 +45,13 @@ class GroupRoom:
             return True
         said = sum(map(len, heartbeat.topics or ()))
         return self.has(led, heartbeat.group_id, 0, GROUP_BYTES + MEMBER_BYTES + said)
+
+    def for_iggys(self, led: GroupPartition, group_id: str, said: BrokerSaid) -> bool:
+        """Whether a broker's members of one of Iggy's groups may be held. Those that are known may."""
+        group = led.groups.get(group_id)
+        held = 0 if group is None else group.members.figures().members
+        more = max(len(said.members) - held, 0)
+        return self.has(led, group_id, 0, (GROUP_BYTES if group is None else 0) + more * MEMBER_BYTES)
 
     def for_sync(self, led: GroupPartition, request: SyncRequest) -> bool:
         """Whether a leader's assignments may be held."""

@@ -17,6 +17,8 @@ from tank_node.coordinators.group_listing import GroupListing, Listed
 from tank_node.coordinators.group_partition import GroupPartition
 from tank_node.coordinators.group_room import GroupRoom
 from tank_node.coordinators.group_timer import GroupTimer
+from tank_node.coordinators.iggy.consumer_ids import is_iggys
+from tank_node.coordinators.iggy.iggy_group import IggyGroupMachine
 from tank_node.coordinators.long_work import LongWork
 from tank_node.coordinators.machine.consumer_requests import (
     ConsumerHeartbeat,
@@ -37,9 +39,11 @@ from tank_node.coordinators.machine.group_requests import (
     TopicPartition,
 )
 from tank_node.coordinators.machine.group_settings import GroupSettings
+from tank_node.coordinators.machine.iggy_requests import BrokerSaid, IggyAnswer
 from tank_node.coordinators.offset_changes import Committed
 from tank_node.coordinators.offsets_topic import NO_BROKER, Found, OffsetsTopic
-from tank_node.coordinators.view_topics import ViewTopics
+from tank_node.coordinators.view.view_groups import ViewGroups
+from tank_node.coordinators.view.view_topics import ViewTopics
 from tank_node.replication.role import Role
 from tank_protos.wire.names import GROUPS_TOPIC
 
@@ -59,7 +63,9 @@ class Groups:
         self.settings = settings
         self._broker = broker
         self._view_topics = ViewTopics(broker)
-        self._machines = GroupMachines(settings, self._view_topics, new_member_id or random_member_id)
+        self._machines = GroupMachines(
+            settings, self._view_topics, ViewGroups(broker), new_member_id or random_member_id
+        )
         self.room = GroupRoom(broker, settings)
         self._topic = OffsetsTopic(broker, settings.topic_partitions)
         self._led: dict[int, GroupPartition] = {}
@@ -140,6 +146,17 @@ class Groups:
             done(ConsumerHeartbeatAnswer(found))
         else:
             found.consumer_heartbeat(heartbeat, done)
+
+    def take_iggys(self, group_id: str, said: BrokerSaid, done: Callable[[IggyAnswer], None]) -> None:
+        """A broker names all its members of one of Iggy's groups, and hears what they have when that is
+        stored."""
+        found = self._of(group_id)
+        if not isinstance(found, GroupError) and not self.room.for_iggys(found, group_id, said):
+            found = GroupError.NOT_AVAILABLE
+        if isinstance(found, GroupError):
+            done(IggyAnswer(found))
+        else:
+            found.take_iggys(group_id, said, done)
 
     # --- offsets ---------------------------------------------------------------------------------
 
@@ -227,6 +244,8 @@ class Groups:
             done(results)
         for group_id in wanted:
             found = self._of(group_id, may_be_empty=True)
+            if is_iggys(group_id):  # leaders of partitions remember the positions, and wouldn't hear of it
+                found = GroupError.INCONSISTENT_PROTOCOL
             if isinstance(found, GroupError):
                 one_done(group_id, found)
             else:
@@ -258,6 +277,21 @@ class Groups:
         """The coordinations of all partitions that this broker leads."""
         self._lead_all()
         return [led for led in self._led.values() if not led.is_closed]
+
+    def coordination_of(self, group_id: str) -> GroupPartition | GroupError:
+        """What answers for a group, or why nothing does now."""
+        return self._of(group_id)
+
+    def iggys_shown(self, group_id: str) -> tuple[GroupError, list[tuple[int, tuple[int, ...]]]]:
+        """The members of one of Iggy's groups: client ids, and the partitions of each."""
+        found = self._of(group_id)
+        if isinstance(found, GroupError):
+            return found, []
+        group = found.groups.get(group_id)
+        shown = (
+            group.members.shown() if group is not None and isinstance(group.members, IggyGroupMachine) else []
+        )
+        return GroupError.NONE, shown
 
     def _of(self, group_id: str, *, may_be_empty: bool = False) -> GroupPartition | GroupError:
         """What answers for a group, or why nothing does now."""
@@ -294,11 +328,10 @@ class Groups:
 
     def _changed(self, change: TopicChange) -> None:
         """The view has changed; the broker's replicas have their roles already."""
-        self._view_topics.note(change)
-        if change.kind is ChangeKind.DELETED:
+        if self._view_topics.note(change):
             for led in self._led.values():
                 led.sweep()
-        elif change.topic.name == GROUPS_TOPIC:
+        if change.kind is not ChangeKind.DELETED and change.topic.name == GROUPS_TOPIC:
             for number in change.partitions or range(len(change.topic.partitions)):
                 self._lead(number)
 

@@ -179,13 +179,14 @@ class OffsetChanges:
         if not parts:
             done(GroupError.NONE)
         for part in parts:
-            changes = {place: offsets[place].of_topic(self._topic_id(place[0])) for place in part}
+            changes = {place: self._of_topic(place[0], offsets[place]) for place in part}
             records = [offset_record(group.group_id, *place, offset) for place, offset in changes.items()]
             self._change(group, changes, records, part_done, [each.topic_id for each in changes.values()])
 
-    def _topic_id(self, name: str) -> int:
+    def _of_topic(self, name: str, offset: CommittedOffset) -> CommittedOffset:
+        """An offset with its topic's id: it has one, or is of the topic of this name that there is now."""
         topic = self._broker.link.view.topic(name)
-        return NO_TOPIC_ID if topic is None else topic.topic_id
+        return offset if offset.topic_id or topic is None else offset.of_topic(topic.topic_id)
 
     def delete(
         self,

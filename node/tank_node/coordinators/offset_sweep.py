@@ -6,6 +6,7 @@ from typing import Final
 
 from tank_node.broker.broker import Broker
 from tank_node.coordinators.group import Group
+from tank_node.coordinators.iggy.iggy_group import IggyGroupMachine
 from tank_node.coordinators.machine.committed_offset import NO_TOPIC_ID, CommittedOffset
 from tank_node.coordinators.machine.group_requests import TopicPartition
 from tank_node.coordinators.machine.group_settings import GroupSettings
@@ -14,11 +15,13 @@ from tank_node.coordinators.offsets.offset_expiry import expiry_of
 
 _STEP: Final = 256
 """How many offsets of a group a step looks at: some 200 µs, or more if all of them go."""
+_MORE_THAN_ANY: Final = 2**31
+"""More partitions than a topic can have."""
 
 
 class OffsetSweep:
-    """Finds the offsets that were not used for long, those of deleted topics, and the groups of which
-    nothing is left."""
+    """Finds the offsets that were not used for long, those of deleted topics and partitions, and the groups
+    of which nothing is left."""
 
     __slots__ = ("_broker", "_delete", "_expires", "_forget", "_groups", "_is_wanted", "_settings")
 
@@ -30,7 +33,8 @@ class OffsetSweep:
         forget: Callable[[Group, Sequence[TopicPartition]], None],
         delete: Callable[[Group], None],
     ) -> None:
-        """forget: deletes these offsets, a bounded number of them. delete: deletes a group without any."""
+        """forget: deletes these offsets, a bounded number of them. delete: deletes a group without any, or
+        one of Iggy's that is gone."""
         self._broker = broker
         self._settings = settings
         self._groups = groups
@@ -46,10 +50,19 @@ class OffsetSweep:
         self._is_wanted = True
         self._expires = self._expires or expires
 
-    def is_gone(self, offset: CommittedOffset) -> bool:
-        """Whether the topic was deleted that the offset is of; one of the same name may be there now."""
-        topic_id = offset.topic_id
-        return topic_id != NO_TOPIC_ID and self._broker.link.view.was_deleted(topic_id)
+    def is_gone(self, number: int, offset: CommittedOffset) -> bool:
+        """Whether the topic of an offset was deleted, where one of the same name may be there now; or has its
+        partition of this number no more, where it may get another one."""
+        return number >= self._left_of(offset.topic_id)
+
+    def _left_of(self, topic_id: int) -> int:
+        """From which number on partitions of a topic are gone."""
+        view = self._broker.link.view
+        topic = view.topic_by_id(topic_id)
+        if topic is not None:
+            return len(topic.partitions)
+        is_deleted = topic_id != NO_TOPIC_ID and view.was_deleted(topic_id)
+        return 0 if is_deleted else _MORE_THAN_ANY
 
     def steps(self) -> Iterator[None]:
         """Looks at some offsets at each step, until no more are asked for."""
@@ -58,6 +71,10 @@ class OffsetSweep:
             self._is_wanted = self._expires = False
             for group in list(self._groups.values()):
                 if self._groups.get(group.group_id) is not group:
+                    continue
+                if isinstance(group.members, IggyGroupMachine) and group.members.is_gone:
+                    self._delete(group)
+                    yield
                     continue
                 found = False
                 for gone in self._of(group, expires):
@@ -77,7 +94,7 @@ class OffsetSweep:
         wall_ms, retention_ms = self._broker.tick.now_ms, self._settings.offsets_retention_ms
         seen = members.figures()
         expiry = expiry_of(members, wall_ms, retention_ms) if expires else None
-        last_id, is_gone = NO_TOPIC_ID, False
+        last_id, left = NO_TOPIC_ID, _MORE_THAN_ANY
         for first in range(0, len(places), _STEP):
             now = members.figures()
             if expires and now != seen:  # a member came or went between two steps
@@ -89,7 +106,7 @@ class OffsetSweep:
                 if offset is None or offsets.is_changing(place):
                     continue
                 if offset.topic_id != last_id:  # most neighbours are of one topic
-                    last_id, is_gone = offset.topic_id, self.is_gone(offset)
-                if is_gone or (expiry is not None and expiry.takes(place, offset)):
+                    last_id, left = offset.topic_id, self._left_of(offset.topic_id)
+                if place[1] >= left or (expiry is not None and expiry.takes(place, offset)):
                     gone.append(place)
             yield gone

@@ -10,7 +10,7 @@ from tank_node.broker.broker import Broker
 from tank_node.log.log import LogState
 from tank_node.message_names import MESSAGE_NAMES
 from tank_node.metrics import Histogram, Metrics
-from tank_node.monitoring import groups, replication
+from tank_node.monitoring import groups, iggy, replication
 from tank_node.store.usage import space_of
 
 MOST_TOPICS = 1000
@@ -54,6 +54,7 @@ class MetricsCollector(Collector):
     def collect(self) -> Iterable[Metric]:
         yield from self._counters()
         yield from self._kafka()
+        yield from iggy.families(self._metrics)
         yield from self._levels()
         yield from replication.families(self._broker, self._metrics)
         yield from groups.families(self._broker, self._metrics)
@@ -108,6 +109,12 @@ class MetricsCollector(Collector):
         for reason, count in sorted(metrics.closed.items()):
             closed.add_metric([reason], count)
         yield closed
+        logins = CounterMetricFamily(
+            "tank_logins", "Logins of Iggy's clients, by outcome", labels=["outcome"]
+        )
+        for outcome, count in sorted(metrics.logins.items()):
+            logins.add_metric([outcome], count)
+        yield logins
 
     def _kafka(self) -> Iterator[Metric]:
         """What Kafka clients asked for, and their libraries."""

@@ -9,6 +9,8 @@
 - `group_router`, `group_request`, `group_service`: the way of requests about groups to their coordinator, and
   what it answers; `described_groups`, `group_errors`: what our messages say of groups;
   `group_heartbeats`: members' heartbeats
+
+`iggy`: the groups and stored offsets of Iggy's clients.
 """
 
 from tank_node.kernel import compiled_path

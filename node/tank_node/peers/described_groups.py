@@ -2,6 +2,7 @@
 
 from tank_node.coordinators.classic.subscription import CONSUMER, topics_in
 from tank_node.coordinators.groups import Groups
+from tank_node.coordinators.iggy.iggy_group import IGGY
 from tank_node.coordinators.machine.consumer_requests import DescribedConsumerGroup
 from tank_node.coordinators.machine.group_error import GroupError
 from tank_node.coordinators.machine.group_requests import DescribedMember
@@ -19,8 +20,8 @@ _MOST = 0xFFFF
 
 
 def described(groups: Groups, group_id: str, error: GroupError) -> DescribedGroup:
-    """A group with its members, or why it can't be shown (error). What members of the type `consumer` say is
-    read; of others it is left out."""
+    """A group with its members, or why it can't be shown (error). What members of the type `consumer`
+    say, and what Iggy's have, is read; of others it is left out."""
     if error:
         return DescribedGroup(error_code(error), telling(error), group_id)
     consumers = groups.describe_consumer(group_id)
@@ -32,7 +33,7 @@ def described(groups: Groups, group_id: str, error: GroupError) -> DescribedGrou
         return DescribedGroup(error_code(error), telling(error), group_id)
     if found.error:
         return DescribedGroup(error_code(found.error), telling(found.error), group_id)
-    is_read = found.protocol_type == CONSUMER
+    is_read = found.protocol_type in (CONSUMER, IGGY)
     return DescribedGroup(
         group=group_id,
         state=GroupStateCode[found.state.name],

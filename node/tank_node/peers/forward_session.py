@@ -16,7 +16,14 @@ from tank_node.metrics import OK, Metrics
 from tank_node.peers.connection import PeerConnection
 from tank_node.peers.identity import PeerIdentity
 from tank_node.session import Session
-from tank_protos.generated.tank import GroupRequest, ReplicaIdRequest
+from tank_protos.generated.tank import (
+    AppendStoredRequest,
+    FetchStoredRequest,
+    GroupRequest,
+    PartitionControlRequest,
+    PartitionSizesRequest,
+    ReplicaIdRequest,
+)
 from tank_protos.wire.framing import FRAME_HEAD, HEADER_BYTES
 
 NOT_SENT: Final = "not_sent"
@@ -28,7 +35,16 @@ _PING: Final = 3
 _GROUPS: Final = GroupRequest.ID
 _HEAD_BYTES: Final = 4 * MIB
 """More than the head of any consume answer: 255 topics with 255 partitions each."""
-_LEAST_BYTES: Final = {_PRODUCE: 4, _CONSUME: 8, _GROUPS: 4}
+_STORED: Final = FetchStoredRequest.ID
+_LEAST_BYTES: Final = {
+    _PRODUCE: 4,
+    _CONSUME: 8,
+    _GROUPS: 4,
+    _STORED: 4,
+    AppendStoredRequest.ID: 4,
+    PartitionControlRequest.ID: 4,
+    PartitionSizesRequest.ID: 4,
+}
 """How long an answer is at least, by message id: up to its request id."""
 _REQUEST_IDS: Final = 2**32
 _read_head: Final = FRAME_HEAD.unpack_from
@@ -170,7 +186,10 @@ class ForwardSession(PeerConnection):
             most = limits.forwarded_answer_bytes + limits.bundle_bytes + _HEAD_BYTES
         elif message_id == _GROUPS:
             most = limits.forwarded_answer_bytes + HEADER_BYTES + limits.request_bytes
-        if message_id not in (_PRODUCE, _CONSUME, _GROUPS, _PING, ReplicaIdRequest.ID) or length > most:
+        elif message_id == _STORED:
+            most = limits.iggy_poll_bytes + limits.bundle_bytes + _HEAD_BYTES
+        is_known = message_id in _LEAST_BYTES or message_id in (_PING, ReplicaIdRequest.ID)
+        if not is_known or length > most:
             raise UnexpectedAnswer(f"message {message_id} of {length} bytes from a leader")
 
     def frame(self, message_id: int, payload: memoryview) -> None:

@@ -13,6 +13,10 @@ from tank_protos.generated.tank import (
     GroupHeartbeatResponse,
     GroupRequest,
     GroupResponse,
+    IggyGroupResponse,
+    IggyMembersResponse,
+    IggyOffsetResponse,
+    IggyPositionsResponse,
     ListGroupsResponse,
 )
 from tank_protos.wire.framing import frame
@@ -30,6 +34,10 @@ _ANSWERS: Final[dict[int, type[Message]]] = {
         DescribeGroupsResponse,
         DeleteGroupsResponse,
         DeletePositionsResponse,
+        IggyMembersResponse,
+        IggyPositionsResponse,
+        IggyOffsetResponse,
+        IggyGroupResponse,
     )
 }
 """By message id: those that the table in `tank.groups` lets through. The table of all messages would import

@@ -104,6 +104,19 @@ class GroupRouter:
         """The highest high-water mark of this partition that this broker has heard of."""
         return max(self._heard.get(number, 0), self.service.mark(number))
 
+    def leader_of(self, group_id: str) -> int:
+        """The broker that coordinates a group; NO_LEADER: none does now."""
+        number = self.service.groups.partition_of(group_id)
+        return NO_LEADER if number is None else self._leader(number)
+
+    def ask_broker(self, broker_id: int, request: Message, sender: Session, done: Told) -> None:
+        """Asks a broker about what it coordinates, whatever partition that is in."""
+        if broker_id == NO_LEADER:
+            done(GroupError.NOT_AVAILABLE)
+        else:
+            asker = Asker(sender.serial, None, host=sender.came_from())
+            self._ask(broker_id, ALL_PARTITIONS, request, sender, asker, done)
+
     def _leader(self, number: int) -> int:
         topic = self._broker.link.view.topic(GROUPS_TOPIC)
         if topic is None or number >= len(topic.partitions):
@@ -155,8 +168,7 @@ class GroupRouter:
                 done(_joined(answers))
 
         for leader in leaders:
-            asker = Asker(sender.serial, None, host=sender.came_from())
-            self._ask(leader, ALL_PARTITIONS, ListGroupsRequest(version=1), sender, asker, one_told)
+            self.ask_broker(leader, ListGroupsRequest(version=1), sender, one_told)
 
     # --- for requests of other protocols ---------------------------------------------------------
 

@@ -28,6 +28,7 @@ from tank_node.limits import FETCHED_OFFSETS
 from tank_node.peers.described_groups import described
 from tank_node.peers.group_errors import OF_ALL, error_code, telling
 from tank_node.peers.group_heartbeats import heartbeat
+from tank_node.peers.iggy.iggy_service import IGGYS, IggyService
 from tank_protos.error_codes import ErrorCode, GroupStateCode
 from tank_protos.generated.tank import (
     CommitPositionsRequest,
@@ -103,13 +104,17 @@ class GroupService:
         self._broker = broker
         self.groups = groups_of(broker)
         self.move = PositionsMove(broker, self.groups)
+        self._iggy = IggyService(broker, self.groups, self._confirm)
         self._loading = LoadingWait(broker)
         self._orders: dict[int, _Orders] = {}
         """Those of each partition that this broker coordinates, by number."""
 
     def serve(self, request: Message, asker: Asker, done: Answered) -> None:
         """Answers a request of one of these kinds, at once or later; the answer has no request id yet. While
-        the groups are read it waits for a short time."""
+        the groups are read it waits for a short time, unless it is a broker's own, which asks again."""
+        if isinstance(request, IGGYS):
+            self._iggy.serve(request, done)
+            return
         if asker.heard is None and self._is_loading(request):
             asker = replace(asker, heard=self._heard(request))
         self._loading.wait(partial(self._is_loading, request), partial(self._serve, request, asker, done))
@@ -284,6 +289,11 @@ class GroupService:
                 done(FetchPositionsResponse(0, ErrorCode.TIMED_OUT, _UNSURE))
             else:
                 done(self._fetched(request))
+
+        self._confirm(led, confirmed)
+
+    def _confirm(self, led: GroupPartition, confirmed: Callable[[GroupError], None]) -> None:
+        """Finds out whether the controllers, or this broker's replicas, know of no other coordinator."""
 
         def asked(is_new: bool) -> None:
             self._broker.begin_tick()

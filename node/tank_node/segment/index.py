@@ -13,6 +13,7 @@ from tank_node.disk import Buffer
 from tank_node.segment.errors import DiskFailed, LogDamaged
 from tank_node.segment.open_files import OpenFile
 from tank_node.segment.record import (
+    APPEND_MS_AT,
     BREAK,
     FIRST_AT,
     FLAGS_AT,
@@ -162,6 +163,10 @@ class Index:
     def first_at_time(self, timestamp_ms: int) -> int:
         """The first record with a running maximum of times at or after `timestamp_ms`; `count` if none."""
         return self._last_not_above(_U64, MAX_TIMESTAMP_AT, timestamp_ms - 1, 0) + 1
+
+    def first_appended_at(self, append_ms: int) -> int:
+        """The first record with an append time at or after `append_ms`; `count` if none."""
+        return self._last_not_above(_U64, APPEND_MS_AT, append_ms - 1, 0) + 1
 
     def first_break(self, low: int, high: int) -> int:
         """The first record from `low` to `high` with BREAK; high + 1 if none."""

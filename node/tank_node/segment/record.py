@@ -16,6 +16,7 @@ record, with position and checksum 0."""
 HEAD_BYTES: Final = CHECKED_HEAD.size
 
 FIRST_AT: Final = 0
+APPEND_MS_AT: Final = 24
 MAX_TIMESTAMP_AT: Final = 32
 PRODUCER_ID_AT: Final = 40
 FLAGS_AT: Final = 59

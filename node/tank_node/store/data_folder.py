@@ -257,6 +257,14 @@ class DataFolder:
         damaged = tuple(sorted(impaired | self._unreadable))
         return Claims(self.meta.disk_uuid, self.recovered.tail_sure, damaged, self.meta.broker_epoch)
 
+    def partitions_of(self, topic_id: int) -> list[int]:
+        """The numbers of the topic's partitions of which there is a folder here, rising."""
+        try:
+            inner = self.disk.entries(os.path.join(self.path, "topics", str(topic_id)))
+        except OSError:  # none, or not readable: what can't be listed stays
+            return []
+        return sorted(int(entry.name) for entry in inner if entry.name.isdigit())
+
     def delete_topic(self, topic_id: int) -> None:
         """Deletes all data of a topic that the cluster has deleted."""
         keys = {key for key in (*self.logs, *self._checkpoint.entries) if key[0] == topic_id}

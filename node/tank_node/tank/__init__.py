@@ -13,6 +13,7 @@ broker, and no leaders.
 - `topics`: the other messages of TANK's own clients, about topics and brokers (6 to 12)
 - `metadata`: changes of the cluster's metadata (65, 69 to 71, 78)
 - `groups`: groups and their positions (72 to 74, 80 to 84); `asking`: requests that others answer
+- `stored`: stored batches for sessions of other brokers (86 to 89)
 - `features`, `describe_topics`, `describe_broker`, `describe_cluster`, `describe_connections`: descriptions
   (64, 68, 76, 77, 85)
 - `template_cache`: which learned requests are forgotten

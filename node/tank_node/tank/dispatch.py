@@ -68,6 +68,19 @@ def _of_groups(name: str) -> Callable[[TankSession, memoryview], None]:
     return handle
 
 
+def _of_stored(name: str) -> Callable[[TankSession, memoryview], None]:
+    """Returns the handler of this name in `stored`, which is imported at the first request: most clusters
+    have no clients of a protocol that needs it."""
+
+    def handle(session: TankSession, payload: memoryview) -> None:
+        from tank_node.tank import stored
+
+        handler: Callable[[TankSession, memoryview], None] = getattr(stored, name)
+        handler(session, payload)
+
+    return handle
+
+
 APIS: Final[dict[int, Api]] = {
     1: Api(produce.produce, Operation.WRITE, Resource.TOPIC, carries_bundles=True),
     2: Api(_consume, Operation.READ, Resource.TOPIC),
@@ -102,5 +115,9 @@ APIS: Final[dict[int, Api]] = {
     83: Api(_of_groups("delete_positions"), Operation.DELETE, Resource.GROUP),
     84: Api(_of_groups("group_request"), Operation.CLUSTER_ACTION, Resource.CLUSTER, carries_bundles=True),
     85: Api(describe_connections.describe_connections, Operation.DESCRIBE, Resource.CLUSTER),
+    86: Api(_of_stored("fetch_stored"), Operation.CLUSTER_ACTION, Resource.CLUSTER),
+    87: Api(_of_stored("append_stored"), Operation.CLUSTER_ACTION, Resource.CLUSTER, carries_bundles=True),
+    88: Api(_of_stored("partition_control"), Operation.CLUSTER_ACTION, Resource.CLUSTER),
+    89: Api(_of_stored("partition_sizes"), Operation.CLUSTER_ACTION, Resource.CLUSTER),
 }
 """By message id."""

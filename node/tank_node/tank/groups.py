@@ -15,6 +15,7 @@ from tank_node.peers.group_errors import error_code, telling
 from tank_node.peers.group_request import answer_version
 from tank_node.peers.group_router import GroupRouter, router_of
 from tank_node.peers.group_service import Asker
+from tank_node.peers.iggy.iggy_positions import positions_of
 from tank_node.tank.asking import Finish, asking
 from tank_protos.error_codes import ErrorCode
 from tank_protos.feature_levels import NATIVE_GROUPS
@@ -37,6 +38,13 @@ from tank_protos.generated.tank import (
     GroupHeartbeatResponse,
     GroupRequest,
     GroupResponse,
+    IggyGroupRequest,
+    IggyGroupResponse,
+    IggyMembersRequest,
+    IggyMembersResponse,
+    IggyOffsetRequest,
+    IggyPositionsRequest,
+    IggyPositionsResponse,
     ListGroupsRequest,
     ListGroupsResponse,
 )
@@ -57,6 +65,10 @@ _PASSED_ON: Final[dict[int, type[Message]]] = {
         DeleteGroupsRequest,
         DeletePositionsRequest,
         GroupHeartbeatRequest,
+        IggyMembersRequest,
+        IggyPositionsRequest,
+        IggyOffsetRequest,
+        IggyGroupRequest,
     )
 }
 """What one broker may pass on to another."""
@@ -333,6 +345,9 @@ def group_request(session: "TankSession", payload: memoryview) -> None:
         session.in_flight -= 1
         session.answer(GroupResponse(about.request_id, mark, told))
 
+    if isinstance(request, IggyOffsetRequest):  # to the leader of a partition
+        positions_of(session.broker).serve(request, done)
+        return
     router.service.serve(
         request, Asker(session.serial, about.heard, bool(about.lasts), about.client_host), done
     )
@@ -348,5 +363,11 @@ def _too_large(request: Message) -> Message:
             return DeleteGroupsResponse(
                 0, [DeletedGroup(ErrorCode.TOO_LARGE, _TOO_LARGE)] * len(request.groups)
             )
+        case IggyMembersRequest():
+            return IggyMembersResponse()  # in which the asker misses its groups
+        case IggyPositionsRequest():
+            return IggyPositionsResponse()
+        case IggyGroupRequest():
+            return IggyGroupResponse(ErrorCode.TOO_LARGE)
         case _:
             return _REFUSALS[type(request)](0, ErrorCode.TOO_LARGE, _TOO_LARGE)

@@ -50,12 +50,15 @@ def module_name(message: Message) -> str:
     return snake_case(message.root.name)
 
 
-def module(message: Message, source_file: str) -> str:
-    """The module's text, not yet formatted. `source_file`: the definition's path, which the text names."""
+def module(message: Message, source_file: str, package: str = "") -> str:
+    """The module's text, not yet formatted. `source_file`: the definition's path, which the text names.
+    `package`: the dotted name of the package with the other messages of its protocol."""
     formats = StructFormats(little_endian=message.little_endian)
     body = Writer()
     uses = {"TrailingBytes", "Buffer"}
     for struct in message.structs:
+        if struct.is_message:
+            continue
         is_root = struct is message.root
         _dataclass(body, struct, message if is_root else None)
         if is_root:
@@ -73,14 +76,14 @@ def module(message: Message, source_file: str) -> str:
         head.line(line)
     head.line('"""')
     head.line()
-    _imports(head, message, uses, formats)
+    _imports(head, message, uses, formats, package)
     head.line()
     for line in formats.lines():
         head.line(line)
     return "\n".join([*head.lines, "", *body.lines, ""])
 
 
-def _imports(out: Writer, message: Message, uses: set[str], formats: StructFormats) -> None:
+def _imports(out: Writer, message: Message, uses: set[str], formats: StructFormats, package: str) -> None:
     everything = [(module, name, "") for module, name in _IMPORTS] + list(_RENAMED)
     dataclass_names = "dataclass, field" if _needs_field(message) else "dataclass"
     if formats.lines():
@@ -96,7 +99,12 @@ def _imports(out: Writer, message: Message, uses: set[str], formats: StructForma
     plain["typing"] = ["ClassVar", "Self"]
     lines += [f"from {module} import {', '.join(names)}" for module, names in plain.items()]
     lines += [line for _, line in renamed]
-    ours = [line for line in lines if line.startswith("from tank_protos")]
+    lines += [
+        f"from {package}.{snake_case(struct.name)} import {struct.name}"
+        for struct in message.structs
+        if struct.is_message
+    ]
+    ours = [line for line in lines if line.startswith(("from tank_protos", f"from {package}."))]
     for line in sorted((line for line in lines if line not in ours), key=_import_order):
         out.line(line)
     out.line()
@@ -112,7 +120,8 @@ def _import_order(line: str) -> tuple[str, bool, str]:
 
 
 def _needs_field(message: Message) -> bool:
-    fields = [field for struct in message.structs for field in struct.fields]
+    own = [struct for struct in message.structs if not struct.is_message]
+    fields = [field for struct in own for field in struct.fields]
     return any("field(" in python_types.dataclass_default(field) for field in fields)
 
 

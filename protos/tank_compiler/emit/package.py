@@ -20,7 +20,7 @@ def files(protocol: Protocol, path: str = "") -> dict[str, str]:
     if text := fast.module(protocol):
         found["fast_writers.py"] = text
     for message in protocol.messages:
-        found[f"{module_name(message)}.py"] = module.module(message, message.root.place.file)
+        found[f"{module_name(message)}.py"] = module.module(message, message.root.place.file, path)
     return found
 
 
@@ -29,7 +29,7 @@ def _homes(protocol: Protocol) -> dict[str, str]:
     found: dict[str, list[str]] = {}
     for message in protocol.messages:
         for struct in message.structs:
-            if struct is not message.root:
+            if struct is not message.root and not struct.is_message:
                 for name in [struct.name, *([struct.collection] if struct.keys else [])]:
                     found.setdefault(name, []).append(module_name(message))
     homes = {name: modules[0] for name, modules in found.items() if len(modules) == 1}

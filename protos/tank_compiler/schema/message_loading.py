@@ -1,5 +1,6 @@
 """Loads one message: its own keys here, its structs and fields in `struct_loading`."""
 
+from collections.abc import Mapping
 from typing import Final, TypeVar
 
 from tank_compiler.schema import counts, fast_writers, layouts
@@ -35,10 +36,11 @@ MAX_API_KEY: Final = 32767
 
 
 class MessageLoader:
-    """Reads the members of a definition's one object."""
+    """Reads the members of a definition's one object. `shared`: the messages that can be types of fields."""
 
-    def __init__(self, members: Members) -> None:
+    def __init__(self, members: Members, shared: Mapping[str, Members]) -> None:
         self.members = members
+        self._shared = shared
 
     def message(self, notes: str) -> Message | Removed:
         """Returns the message, or a Removed for one without versions. Raises DefinitionError."""
@@ -52,7 +54,8 @@ class MessageLoader:
         if versions.high is None:
             raise members.error("validVersions", "'validVersions' needs an upper end; write 0-3, not 0+")
         flexible = self._some_of("flexibleVersions", versions)
-        structs = StructLoader(members, versions, flexible, states_widths="id" in members)
+        states_widths = "id" in members or "byteOrder" in members
+        structs = StructLoader(members, versions, flexible, self._shared, states_widths=states_widths)
         root = structs.root()
         message = Message(number, kind, little, versions, None, root, notes, structs.structs, flexible)
         message.version_field = self._version_field(root, versions)

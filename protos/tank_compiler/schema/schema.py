@@ -186,6 +186,8 @@ class Struct:
     fields: list["Field"] = field(default_factory=list)
     keeps_tags: bool = False
     """Whether any version has tagged fields, so that the class has a place for unknown ones."""
+    is_message: bool = False
+    """Whether the struct is a message of type `data` with a module of its own, which defines its class."""
     has_tags: bool = False
     """Whether tagged fields end the struct on the wire. Only set in layouts, because it depends on the
     version."""

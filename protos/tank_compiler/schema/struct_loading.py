@@ -1,5 +1,6 @@
 """Loads the structs of one message with their fields, also those that several fields share."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from tank_compiler.schema import conditions, field_types, names, tags, values
@@ -22,14 +23,22 @@ blocks."""
 
 
 class StructLoader:
-    """Collects the structs of a message. `flexible`: the message's flexible versions."""
+    """Collects the structs of a message. `flexible`: the message's flexible versions. `messages`: those of
+    other definitions that can be types of fields here."""
 
     def __init__(
-        self, members: Members, versions: Versions, flexible: Versions | None, *, states_widths: bool
+        self,
+        members: Members,
+        versions: Versions,
+        flexible: Versions | None,
+        messages: Mapping[str, Members],
+        *,
+        states_widths: bool,
     ) -> None:
         self._members = members
         self._versions = versions
         self._flexible = flexible
+        self._messages = messages
         self._states_widths = states_widths
         self._depth = 0
         self.structs: list[Struct] = []
@@ -65,23 +74,36 @@ class StructLoader:
         return found
 
     def _shared_struct(self, name: str, members: Members, needed: Versions) -> Struct:
-        """Returns a struct of `commonStructs` for the field `members`, which needs it in versions
-        `needed`."""
+        """Returns a struct of `commonStructs`, or a message of its own, for the field `members`, which needs
+        it in versions `needed`."""
         if name in self._open:
             chain = " -> ".join([*self._open, name])
             raise members.error("type", f"a struct cannot hold itself ({chain}); break the circle")
         if name not in self._shared:
-            common = self._common[name]
-            versions = self._versions
-            if "versions" in common:
-                versions = _within(common, "versions", self._versions) or self._versions
             self._open.append(name)
-            self._shared[name] = self._struct(common, name, Scope(), versions, is_root=False)
+            self._shared[name] = self._common_struct(name) if name in self._common else self._message(name)
             self._open.pop()
         found = self._shared[name]
         if needed.within(found.versions) != needed:
             what = f"the struct '{name}' is there in versions {found.versions}, this field in {needed}"
             raise members.error("type", f"{what}; give the struct all that are needed")
+        return found
+
+    def _common_struct(self, name: str) -> Struct:
+        common = self._common[name]
+        versions = self._versions
+        if "versions" in common:
+            versions = _within(common, "versions", self._versions) or self._versions
+        return self._struct(common, name, Scope(), versions, is_root=False)
+
+    def _message(self, name: str) -> Struct:
+        """Another definition's message as a struct of this one. It has all fields of all versions, because
+        its class has them."""
+        message = self._messages[name]
+        if message.text("byteOrder") != self._members.text("byteOrder"):
+            raise message.error("byteOrder", f"{self._members.subject} uses it, and has the other byte order")
+        found = self._struct(message, name, Scope(), message.versions("validVersions"), is_root=False)
+        found.is_message = True
         return found
 
     def _struct(
@@ -136,7 +158,7 @@ class StructLoader:
         inner = Scope(scope)
 
         def nested(type_name: str) -> Struct:
-            if "fields" not in members and type_name in self._common:
+            if "fields" not in members and (type_name in self._common or type_name in self._messages):
                 return self._shared_struct(type_name, members, field_versions)
             if type_name in self._common or any(other.name == type_name for other in self.structs):
                 raise members.error(

@@ -44,6 +44,8 @@ def _page_name(messages: list[Message]) -> str:
 
 def _index(protocol: Protocol, by_id: dict[int | str, list[Message]]) -> Iterator[str]:
     has_api_keys = any(message.has_api_key for message in protocol.messages)
+    has_own_frames = any(message.id_type.size > 1 for message in protocol.messages)
+    shows_versions = has_api_keys or has_own_frames
     yield f"# The messages of {protocol.name}"
     yield ""
     yield f"Made by `tank-protos` from `protos/{protocol.name}`. Change those, then run `make proto`."
@@ -51,16 +53,20 @@ def _index(protocol: Protocol, by_id: dict[int | str, list[Message]]) -> Iterato
         form = "[on the wire](../definitions.md#on-the-wire-in-kafkas-messages)"
         columns = "[how tables are read](../README.md#reading-the-tables)"
         yield f"How lengths, lists and tags are written: {form}. What the columns mean: {columns}."
+    elif has_own_frames:
+        columns = "[how tables are read](../README.md#reading-the-tables)"
+        frames = f"[{protocol.name}](../{protocol.name}.md)"
+        yield f"Frames, and what the versions are: {frames}. What the columns mean: {columns}."
     else:
         yield "[The protocol](../README.md) explains frames, the columns of the tables, and the error bytes."
     yield ""
-    heads = ["Key", "Message", "Kind", "Versions"] if has_api_keys else ["Id", "Message", "Kind"]
+    heads = ["Key" if has_api_keys else "Id", "Message", "Kind", *(["Versions"] if shows_versions else [])]
     yield _row([*heads, "What it is for"])
     yield "|---" * (len(heads) + 1) + "|"
     for messages in by_id.values():
         for message in messages:
             cells = [_number(message), f"[{message.root.name}]({_page_name(messages)})", message.kind.value]
-            cells += [str(message.versions)] if has_api_keys else []
+            cells += [str(message.versions)] if shows_versions else []
             yield _row([*cells, message.root.about])
     if protocol.removed:
         yield ""

@@ -36,7 +36,7 @@ DISPLACED: PartitionTrouble
 LOSSY: PartitionTrouble
 
 class Command(_message.Message):
-    __slots__ = ("now_ms", "register_broker", "create_topic", "alter_topic", "delete_topic", "init_producer", "commit_positions", "fence_broker", "unfence_broker", "set_broker", "remove_broker", "change_in_sync", "report_failed", "elect_leader", "elect_lossy", "reassign", "finish_reassign", "cancel_reassign", "found_cluster", "raise_level", "drop_positions")
+    __slots__ = ("now_ms", "register_broker", "create_topic", "alter_topic", "delete_topic", "init_producer", "commit_positions", "fence_broker", "unfence_broker", "set_broker", "remove_broker", "change_in_sync", "report_failed", "elect_leader", "elect_lossy", "reassign", "finish_reassign", "cancel_reassign", "found_cluster", "raise_level", "drop_positions", "create_stream", "rename_stream", "delete_stream", "create_iggy_topic", "alter_iggy_topic", "purge_topic", "shrink_topic", "create_iggy_group", "delete_iggy_group", "expose_topic", "hide_topic", "create_user", "delete_user", "update_user", "change_password", "update_permissions", "create_token", "delete_token")
     NOW_MS_FIELD_NUMBER: _ClassVar[int]
     REGISTER_BROKER_FIELD_NUMBER: _ClassVar[int]
     CREATE_TOPIC_FIELD_NUMBER: _ClassVar[int]
@@ -58,6 +58,24 @@ class Command(_message.Message):
     FOUND_CLUSTER_FIELD_NUMBER: _ClassVar[int]
     RAISE_LEVEL_FIELD_NUMBER: _ClassVar[int]
     DROP_POSITIONS_FIELD_NUMBER: _ClassVar[int]
+    CREATE_STREAM_FIELD_NUMBER: _ClassVar[int]
+    RENAME_STREAM_FIELD_NUMBER: _ClassVar[int]
+    DELETE_STREAM_FIELD_NUMBER: _ClassVar[int]
+    CREATE_IGGY_TOPIC_FIELD_NUMBER: _ClassVar[int]
+    ALTER_IGGY_TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PURGE_TOPIC_FIELD_NUMBER: _ClassVar[int]
+    SHRINK_TOPIC_FIELD_NUMBER: _ClassVar[int]
+    CREATE_IGGY_GROUP_FIELD_NUMBER: _ClassVar[int]
+    DELETE_IGGY_GROUP_FIELD_NUMBER: _ClassVar[int]
+    EXPOSE_TOPIC_FIELD_NUMBER: _ClassVar[int]
+    HIDE_TOPIC_FIELD_NUMBER: _ClassVar[int]
+    CREATE_USER_FIELD_NUMBER: _ClassVar[int]
+    DELETE_USER_FIELD_NUMBER: _ClassVar[int]
+    UPDATE_USER_FIELD_NUMBER: _ClassVar[int]
+    CHANGE_PASSWORD_FIELD_NUMBER: _ClassVar[int]
+    UPDATE_PERMISSIONS_FIELD_NUMBER: _ClassVar[int]
+    CREATE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    DELETE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     now_ms: int
     register_broker: RegisterBroker
     create_topic: CreateTopic
@@ -79,7 +97,25 @@ class Command(_message.Message):
     found_cluster: FoundCluster
     raise_level: RaiseLevel
     drop_positions: DropPositions
-    def __init__(self, now_ms: _Optional[int] = ..., register_broker: _Optional[_Union[RegisterBroker, _Mapping]] = ..., create_topic: _Optional[_Union[CreateTopic, _Mapping]] = ..., alter_topic: _Optional[_Union[AlterTopic, _Mapping]] = ..., delete_topic: _Optional[_Union[DeleteTopic, _Mapping]] = ..., init_producer: _Optional[_Union[InitProducer, _Mapping]] = ..., commit_positions: _Optional[_Union[CommitPositions, _Mapping]] = ..., fence_broker: _Optional[_Union[FenceBroker, _Mapping]] = ..., unfence_broker: _Optional[_Union[UnfenceBroker, _Mapping]] = ..., set_broker: _Optional[_Union[SetBroker, _Mapping]] = ..., remove_broker: _Optional[_Union[RemoveBroker, _Mapping]] = ..., change_in_sync: _Optional[_Union[ChangeInSync, _Mapping]] = ..., report_failed: _Optional[_Union[ReportFailed, _Mapping]] = ..., elect_leader: _Optional[_Union[ElectLeader, _Mapping]] = ..., elect_lossy: _Optional[_Union[ElectLossy, _Mapping]] = ..., reassign: _Optional[_Union[Reassign, _Mapping]] = ..., finish_reassign: _Optional[_Union[FinishReassign, _Mapping]] = ..., cancel_reassign: _Optional[_Union[CancelReassign, _Mapping]] = ..., found_cluster: _Optional[_Union[FoundCluster, _Mapping]] = ..., raise_level: _Optional[_Union[RaiseLevel, _Mapping]] = ..., drop_positions: _Optional[_Union[DropPositions, _Mapping]] = ...) -> None: ...
+    create_stream: CreateStream
+    rename_stream: RenameStream
+    delete_stream: DeleteStream
+    create_iggy_topic: CreateIggyTopic
+    alter_iggy_topic: AlterIggyTopic
+    purge_topic: PurgeTopic
+    shrink_topic: ShrinkTopic
+    create_iggy_group: CreateIggyGroup
+    delete_iggy_group: DeleteIggyGroup
+    expose_topic: ExposeTopic
+    hide_topic: HideTopic
+    create_user: CreateUser
+    delete_user: DeleteUser
+    update_user: UpdateUser
+    change_password: ChangePassword
+    update_permissions: UpdatePermissions
+    create_token: CreateToken
+    delete_token: DeleteToken
+    def __init__(self, now_ms: _Optional[int] = ..., register_broker: _Optional[_Union[RegisterBroker, _Mapping]] = ..., create_topic: _Optional[_Union[CreateTopic, _Mapping]] = ..., alter_topic: _Optional[_Union[AlterTopic, _Mapping]] = ..., delete_topic: _Optional[_Union[DeleteTopic, _Mapping]] = ..., init_producer: _Optional[_Union[InitProducer, _Mapping]] = ..., commit_positions: _Optional[_Union[CommitPositions, _Mapping]] = ..., fence_broker: _Optional[_Union[FenceBroker, _Mapping]] = ..., unfence_broker: _Optional[_Union[UnfenceBroker, _Mapping]] = ..., set_broker: _Optional[_Union[SetBroker, _Mapping]] = ..., remove_broker: _Optional[_Union[RemoveBroker, _Mapping]] = ..., change_in_sync: _Optional[_Union[ChangeInSync, _Mapping]] = ..., report_failed: _Optional[_Union[ReportFailed, _Mapping]] = ..., elect_leader: _Optional[_Union[ElectLeader, _Mapping]] = ..., elect_lossy: _Optional[_Union[ElectLossy, _Mapping]] = ..., reassign: _Optional[_Union[Reassign, _Mapping]] = ..., finish_reassign: _Optional[_Union[FinishReassign, _Mapping]] = ..., cancel_reassign: _Optional[_Union[CancelReassign, _Mapping]] = ..., found_cluster: _Optional[_Union[FoundCluster, _Mapping]] = ..., raise_level: _Optional[_Union[RaiseLevel, _Mapping]] = ..., drop_positions: _Optional[_Union[DropPositions, _Mapping]] = ..., create_stream: _Optional[_Union[CreateStream, _Mapping]] = ..., rename_stream: _Optional[_Union[RenameStream, _Mapping]] = ..., delete_stream: _Optional[_Union[DeleteStream, _Mapping]] = ..., create_iggy_topic: _Optional[_Union[CreateIggyTopic, _Mapping]] = ..., alter_iggy_topic: _Optional[_Union[AlterIggyTopic, _Mapping]] = ..., purge_topic: _Optional[_Union[PurgeTopic, _Mapping]] = ..., shrink_topic: _Optional[_Union[ShrinkTopic, _Mapping]] = ..., create_iggy_group: _Optional[_Union[CreateIggyGroup, _Mapping]] = ..., delete_iggy_group: _Optional[_Union[DeleteIggyGroup, _Mapping]] = ..., expose_topic: _Optional[_Union[ExposeTopic, _Mapping]] = ..., hide_topic: _Optional[_Union[HideTopic, _Mapping]] = ..., create_user: _Optional[_Union[CreateUser, _Mapping]] = ..., delete_user: _Optional[_Union[DeleteUser, _Mapping]] = ..., update_user: _Optional[_Union[UpdateUser, _Mapping]] = ..., change_password: _Optional[_Union[ChangePassword, _Mapping]] = ..., update_permissions: _Optional[_Union[UpdatePermissions, _Mapping]] = ..., create_token: _Optional[_Union[CreateToken, _Mapping]] = ..., delete_token: _Optional[_Union[DeleteToken, _Mapping]] = ...) -> None: ...
 
 class RegisterBroker(_message.Message):
     __slots__ = ("broker_id", "incarnation", "disk_uuid", "tail_sure", "endpoints", "rack", "damaged", "replicates", "flush_replicated", "all_damaged", "min_level", "max_level", "folder_epoch")
@@ -286,20 +322,30 @@ class RaiseLevel(_message.Message):
     def __init__(self, level: _Optional[int] = ..., seen_index: _Optional[int] = ...) -> None: ...
 
 class CreateTopic(_message.Message):
-    __slots__ = ("name", "partitions", "replication_factor", "settings", "assignments", "internal")
+    __slots__ = ("name", "partitions", "replication_factor", "settings", "assignments", "internal", "expose")
     NAME_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     REPLICATION_FACTOR_FIELD_NUMBER: _ClassVar[int]
     SETTINGS_FIELD_NUMBER: _ClassVar[int]
     ASSIGNMENTS_FIELD_NUMBER: _ClassVar[int]
     INTERNAL_FIELD_NUMBER: _ClassVar[int]
+    EXPOSE_FIELD_NUMBER: _ClassVar[int]
     name: str
     partitions: int
     replication_factor: int
     settings: _containers.RepeatedCompositeFieldContainer[Setting]
     assignments: _containers.RepeatedCompositeFieldContainer[Assignment]
     internal: bool
-    def __init__(self, name: _Optional[str] = ..., partitions: _Optional[int] = ..., replication_factor: _Optional[int] = ..., settings: _Optional[_Iterable[_Union[Setting, _Mapping]]] = ..., assignments: _Optional[_Iterable[_Union[Assignment, _Mapping]]] = ..., internal: bool = ...) -> None: ...
+    expose: Exposure
+    def __init__(self, name: _Optional[str] = ..., partitions: _Optional[int] = ..., replication_factor: _Optional[int] = ..., settings: _Optional[_Iterable[_Union[Setting, _Mapping]]] = ..., assignments: _Optional[_Iterable[_Union[Assignment, _Mapping]]] = ..., internal: bool = ..., expose: _Optional[_Union[Exposure, _Mapping]] = ...) -> None: ...
+
+class Exposure(_message.Message):
+    __slots__ = ("stream", "name")
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    stream: str
+    name: str
+    def __init__(self, stream: _Optional[str] = ..., name: _Optional[str] = ...) -> None: ...
 
 class Assignment(_message.Message):
     __slots__ = ("replicas",)
@@ -355,6 +401,314 @@ class DropPositions(_message.Message):
     groups: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, groups: _Optional[_Iterable[str]] = ...) -> None: ...
 
+class CreateStream(_message.Message):
+    __slots__ = ("name", "number")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    number: int
+    def __init__(self, name: _Optional[str] = ..., number: _Optional[int] = ...) -> None: ...
+
+class RenameStream(_message.Message):
+    __slots__ = ("stream", "born", "name")
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    BORN_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    stream: int
+    born: int
+    name: str
+    def __init__(self, stream: _Optional[int] = ..., born: _Optional[int] = ..., name: _Optional[str] = ...) -> None: ...
+
+class DeleteStream(_message.Message):
+    __slots__ = ("stream", "born")
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    BORN_FIELD_NUMBER: _ClassVar[int]
+    stream: int
+    born: int
+    def __init__(self, stream: _Optional[int] = ..., born: _Optional[int] = ...) -> None: ...
+
+class IggyValues(_message.Message):
+    __slots__ = ("expiry_us", "max_bytes", "per_partition", "compression", "options")
+    EXPIRY_US_FIELD_NUMBER: _ClassVar[int]
+    MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
+    PER_PARTITION_FIELD_NUMBER: _ClassVar[int]
+    COMPRESSION_FIELD_NUMBER: _ClassVar[int]
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    expiry_us: int
+    max_bytes: int
+    per_partition: bool
+    compression: int
+    options: _containers.RepeatedCompositeFieldContainer[IggyOption]
+    def __init__(self, expiry_us: _Optional[int] = ..., max_bytes: _Optional[int] = ..., per_partition: bool = ..., compression: _Optional[int] = ..., options: _Optional[_Iterable[_Union[IggyOption, _Mapping]]] = ...) -> None: ...
+
+class IggyOption(_message.Message):
+    __slots__ = ("key", "kind", "value")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    kind: int
+    value: bytes
+    def __init__(self, key: _Optional[str] = ..., kind: _Optional[int] = ..., value: _Optional[bytes] = ...) -> None: ...
+
+class CreateIggyTopic(_message.Message):
+    __slots__ = ("stream", "born", "name", "number", "partitions", "replication_factor", "settings", "values")
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    BORN_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    REPLICATION_FACTOR_FIELD_NUMBER: _ClassVar[int]
+    SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    stream: int
+    born: int
+    name: str
+    number: int
+    partitions: int
+    replication_factor: int
+    settings: _containers.RepeatedCompositeFieldContainer[Setting]
+    values: IggyValues
+    def __init__(self, stream: _Optional[int] = ..., born: _Optional[int] = ..., name: _Optional[str] = ..., number: _Optional[int] = ..., partitions: _Optional[int] = ..., replication_factor: _Optional[int] = ..., settings: _Optional[_Iterable[_Union[Setting, _Mapping]]] = ..., values: _Optional[_Union[IggyValues, _Mapping]] = ...) -> None: ...
+
+class AlterIggyTopic(_message.Message):
+    __slots__ = ("topic_id", "name", "expiry_us", "max_bytes", "per_partition", "compression", "options")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    EXPIRY_US_FIELD_NUMBER: _ClassVar[int]
+    MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
+    PER_PARTITION_FIELD_NUMBER: _ClassVar[int]
+    COMPRESSION_FIELD_NUMBER: _ClassVar[int]
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    topic_id: int
+    name: str
+    expiry_us: int
+    max_bytes: int
+    per_partition: bool
+    compression: int
+    options: IggyOptions
+    def __init__(self, topic_id: _Optional[int] = ..., name: _Optional[str] = ..., expiry_us: _Optional[int] = ..., max_bytes: _Optional[int] = ..., per_partition: bool = ..., compression: _Optional[int] = ..., options: _Optional[_Union[IggyOptions, _Mapping]] = ...) -> None: ...
+
+class IggyOptions(_message.Message):
+    __slots__ = ("options",)
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    options: _containers.RepeatedCompositeFieldContainer[IggyOption]
+    def __init__(self, options: _Optional[_Iterable[_Union[IggyOption, _Mapping]]] = ...) -> None: ...
+
+class PurgeTopic(_message.Message):
+    __slots__ = ("topic_id",)
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    topic_id: int
+    def __init__(self, topic_id: _Optional[int] = ...) -> None: ...
+
+class ShrinkTopic(_message.Message):
+    __slots__ = ("topic_id", "partitions")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    topic_id: int
+    partitions: int
+    def __init__(self, topic_id: _Optional[int] = ..., partitions: _Optional[int] = ...) -> None: ...
+
+class CreateIggyGroup(_message.Message):
+    __slots__ = ("topic_id", "name", "number")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    topic_id: int
+    name: str
+    number: int
+    def __init__(self, topic_id: _Optional[int] = ..., name: _Optional[str] = ..., number: _Optional[int] = ...) -> None: ...
+
+class DeleteIggyGroup(_message.Message):
+    __slots__ = ("topic_id", "number", "born")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    BORN_FIELD_NUMBER: _ClassVar[int]
+    topic_id: int
+    number: int
+    born: int
+    def __init__(self, topic_id: _Optional[int] = ..., number: _Optional[int] = ..., born: _Optional[int] = ...) -> None: ...
+
+class ExposeTopic(_message.Message):
+    __slots__ = ("topic_id", "stream", "born", "name")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    BORN_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    topic_id: int
+    stream: int
+    born: int
+    name: str
+    def __init__(self, topic_id: _Optional[int] = ..., stream: _Optional[int] = ..., born: _Optional[int] = ..., name: _Optional[str] = ...) -> None: ...
+
+class HideTopic(_message.Message):
+    __slots__ = ("topic_id",)
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    topic_id: int
+    def __init__(self, topic_id: _Optional[int] = ...) -> None: ...
+
+class UserRef(_message.Message):
+    __slots__ = ("number", "born")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    BORN_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    born: int
+    def __init__(self, number: _Optional[int] = ..., born: _Optional[int] = ...) -> None: ...
+
+class CreateUser(_message.Message):
+    __slots__ = ("name", "password_hash", "inactive", "permissions", "root")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PASSWORD_HASH_FIELD_NUMBER: _ClassVar[int]
+    INACTIVE_FIELD_NUMBER: _ClassVar[int]
+    PERMISSIONS_FIELD_NUMBER: _ClassVar[int]
+    ROOT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    password_hash: str
+    inactive: bool
+    permissions: bytes
+    root: bool
+    def __init__(self, name: _Optional[str] = ..., password_hash: _Optional[str] = ..., inactive: bool = ..., permissions: _Optional[bytes] = ..., root: bool = ...) -> None: ...
+
+class DeleteUser(_message.Message):
+    __slots__ = ("user",)
+    USER_FIELD_NUMBER: _ClassVar[int]
+    user: UserRef
+    def __init__(self, user: _Optional[_Union[UserRef, _Mapping]] = ...) -> None: ...
+
+class UpdateUser(_message.Message):
+    __slots__ = ("user", "name", "inactive")
+    USER_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    INACTIVE_FIELD_NUMBER: _ClassVar[int]
+    user: UserRef
+    name: str
+    inactive: bool
+    def __init__(self, user: _Optional[_Union[UserRef, _Mapping]] = ..., name: _Optional[str] = ..., inactive: bool = ...) -> None: ...
+
+class ChangePassword(_message.Message):
+    __slots__ = ("user", "password_hash")
+    USER_FIELD_NUMBER: _ClassVar[int]
+    PASSWORD_HASH_FIELD_NUMBER: _ClassVar[int]
+    user: UserRef
+    password_hash: str
+    def __init__(self, user: _Optional[_Union[UserRef, _Mapping]] = ..., password_hash: _Optional[str] = ...) -> None: ...
+
+class UpdatePermissions(_message.Message):
+    __slots__ = ("user", "permissions")
+    USER_FIELD_NUMBER: _ClassVar[int]
+    PERMISSIONS_FIELD_NUMBER: _ClassVar[int]
+    user: UserRef
+    permissions: bytes
+    def __init__(self, user: _Optional[_Union[UserRef, _Mapping]] = ..., permissions: _Optional[bytes] = ...) -> None: ...
+
+class CreateToken(_message.Message):
+    __slots__ = ("user", "name", "digest", "expires_us")
+    USER_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_US_FIELD_NUMBER: _ClassVar[int]
+    user: UserRef
+    name: str
+    digest: bytes
+    expires_us: int
+    def __init__(self, user: _Optional[_Union[UserRef, _Mapping]] = ..., name: _Optional[str] = ..., digest: _Optional[bytes] = ..., expires_us: _Optional[int] = ...) -> None: ...
+
+class DeleteToken(_message.Message):
+    __slots__ = ("user", "name")
+    USER_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    user: UserRef
+    name: str
+    def __init__(self, user: _Optional[_Union[UserRef, _Mapping]] = ..., name: _Optional[str] = ...) -> None: ...
+
+class IggyStream(_message.Message):
+    __slots__ = ("number", "name", "created_ms", "born", "going")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CREATED_MS_FIELD_NUMBER: _ClassVar[int]
+    BORN_FIELD_NUMBER: _ClassVar[int]
+    GOING_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    name: str
+    created_ms: int
+    born: int
+    going: bool
+    def __init__(self, number: _Optional[int] = ..., name: _Optional[str] = ..., created_ms: _Optional[int] = ..., born: _Optional[int] = ..., going: bool = ...) -> None: ...
+
+class IggyPart(_message.Message):
+    __slots__ = ("stream", "number", "name", "values", "created_ms", "born", "exposed", "purged")
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    CREATED_MS_FIELD_NUMBER: _ClassVar[int]
+    BORN_FIELD_NUMBER: _ClassVar[int]
+    EXPOSED_FIELD_NUMBER: _ClassVar[int]
+    PURGED_FIELD_NUMBER: _ClassVar[int]
+    stream: int
+    number: int
+    name: str
+    values: IggyValues
+    created_ms: int
+    born: int
+    exposed: bool
+    purged: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, stream: _Optional[int] = ..., number: _Optional[int] = ..., name: _Optional[str] = ..., values: _Optional[_Union[IggyValues, _Mapping]] = ..., created_ms: _Optional[int] = ..., born: _Optional[int] = ..., exposed: bool = ..., purged: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class IggyGroup(_message.Message):
+    __slots__ = ("topic_id", "number", "name", "born")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    BORN_FIELD_NUMBER: _ClassVar[int]
+    topic_id: int
+    number: int
+    name: str
+    born: int
+    def __init__(self, topic_id: _Optional[int] = ..., number: _Optional[int] = ..., name: _Optional[str] = ..., born: _Optional[int] = ...) -> None: ...
+
+class IggyGroupRef(_message.Message):
+    __slots__ = ("topic_id", "number")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    topic_id: int
+    number: int
+    def __init__(self, topic_id: _Optional[int] = ..., number: _Optional[int] = ...) -> None: ...
+
+class User(_message.Message):
+    __slots__ = ("number", "name", "created_ms", "born", "password_hash", "credentials_index", "inactive", "permissions", "births", "tokens")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CREATED_MS_FIELD_NUMBER: _ClassVar[int]
+    BORN_FIELD_NUMBER: _ClassVar[int]
+    PASSWORD_HASH_FIELD_NUMBER: _ClassVar[int]
+    CREDENTIALS_INDEX_FIELD_NUMBER: _ClassVar[int]
+    INACTIVE_FIELD_NUMBER: _ClassVar[int]
+    PERMISSIONS_FIELD_NUMBER: _ClassVar[int]
+    BIRTHS_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    name: str
+    created_ms: int
+    born: int
+    password_hash: str
+    credentials_index: int
+    inactive: bool
+    permissions: bytes
+    births: _containers.RepeatedScalarFieldContainer[int]
+    tokens: _containers.RepeatedCompositeFieldContainer[UserToken]
+    def __init__(self, number: _Optional[int] = ..., name: _Optional[str] = ..., created_ms: _Optional[int] = ..., born: _Optional[int] = ..., password_hash: _Optional[str] = ..., credentials_index: _Optional[int] = ..., inactive: bool = ..., permissions: _Optional[bytes] = ..., births: _Optional[_Iterable[int]] = ..., tokens: _Optional[_Iterable[_Union[UserToken, _Mapping]]] = ...) -> None: ...
+
+class UserToken(_message.Message):
+    __slots__ = ("name", "digest", "expires_us")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_US_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    digest: bytes
+    expires_us: int
+    def __init__(self, name: _Optional[str] = ..., digest: _Optional[bytes] = ..., expires_us: _Optional[int] = ...) -> None: ...
+
 class Endpoint(_message.Message):
     __slots__ = ("name", "host", "port")
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -408,7 +762,7 @@ class Setting(_message.Message):
     def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
 
 class Partition(_message.Message):
-    __slots__ = ("partition", "replicas", "in_sync", "leader", "leader_epoch", "partition_epoch", "eligible", "impaired", "adding", "removing", "lossy_elections", "lossy_epoch")
+    __slots__ = ("partition", "replicas", "in_sync", "leader", "leader_epoch", "partition_epoch", "eligible", "impaired", "adding", "removing", "lossy_elections", "lossy_epoch", "first_epoch")
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     REPLICAS_FIELD_NUMBER: _ClassVar[int]
     IN_SYNC_FIELD_NUMBER: _ClassVar[int]
@@ -421,6 +775,7 @@ class Partition(_message.Message):
     REMOVING_FIELD_NUMBER: _ClassVar[int]
     LOSSY_ELECTIONS_FIELD_NUMBER: _ClassVar[int]
     LOSSY_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    FIRST_EPOCH_FIELD_NUMBER: _ClassVar[int]
     partition: int
     replicas: _containers.RepeatedScalarFieldContainer[int]
     in_sync: _containers.RepeatedScalarFieldContainer[int]
@@ -433,7 +788,8 @@ class Partition(_message.Message):
     removing: _containers.RepeatedScalarFieldContainer[int]
     lossy_elections: int
     lossy_epoch: int
-    def __init__(self, partition: _Optional[int] = ..., replicas: _Optional[_Iterable[int]] = ..., in_sync: _Optional[_Iterable[int]] = ..., leader: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., partition_epoch: _Optional[int] = ..., eligible: _Optional[_Iterable[int]] = ..., impaired: _Optional[_Iterable[int]] = ..., adding: _Optional[_Iterable[int]] = ..., removing: _Optional[_Iterable[int]] = ..., lossy_elections: _Optional[int] = ..., lossy_epoch: _Optional[int] = ...) -> None: ...
+    first_epoch: int
+    def __init__(self, partition: _Optional[int] = ..., replicas: _Optional[_Iterable[int]] = ..., in_sync: _Optional[_Iterable[int]] = ..., leader: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., partition_epoch: _Optional[int] = ..., eligible: _Optional[_Iterable[int]] = ..., impaired: _Optional[_Iterable[int]] = ..., adding: _Optional[_Iterable[int]] = ..., removing: _Optional[_Iterable[int]] = ..., lossy_elections: _Optional[int] = ..., lossy_epoch: _Optional[int] = ..., first_epoch: _Optional[int] = ...) -> None: ...
 
 class ChangedPartitions(_message.Message):
     __slots__ = ("topic_id", "partitions")
@@ -444,20 +800,24 @@ class ChangedPartitions(_message.Message):
     def __init__(self, topic_id: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[Partition, _Mapping]]] = ...) -> None: ...
 
 class Topic(_message.Message):
-    __slots__ = ("topic_id", "name", "replication_factor", "settings", "partitions", "was_replicated")
+    __slots__ = ("topic_id", "name", "replication_factor", "settings", "partitions", "was_replicated", "iggy", "epoch_floor")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     REPLICATION_FACTOR_FIELD_NUMBER: _ClassVar[int]
     SETTINGS_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     WAS_REPLICATED_FIELD_NUMBER: _ClassVar[int]
+    IGGY_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FLOOR_FIELD_NUMBER: _ClassVar[int]
     topic_id: int
     name: str
     replication_factor: int
     settings: _containers.RepeatedCompositeFieldContainer[Setting]
     partitions: _containers.RepeatedCompositeFieldContainer[Partition]
     was_replicated: bool
-    def __init__(self, topic_id: _Optional[int] = ..., name: _Optional[str] = ..., replication_factor: _Optional[int] = ..., settings: _Optional[_Iterable[_Union[Setting, _Mapping]]] = ..., partitions: _Optional[_Iterable[_Union[Partition, _Mapping]]] = ..., was_replicated: bool = ...) -> None: ...
+    iggy: IggyPart
+    epoch_floor: int
+    def __init__(self, topic_id: _Optional[int] = ..., name: _Optional[str] = ..., replication_factor: _Optional[int] = ..., settings: _Optional[_Iterable[_Union[Setting, _Mapping]]] = ..., partitions: _Optional[_Iterable[_Union[Partition, _Mapping]]] = ..., was_replicated: bool = ..., iggy: _Optional[_Union[IggyPart, _Mapping]] = ..., epoch_floor: _Optional[int] = ...) -> None: ...
 
 class Producer(_message.Message):
     __slots__ = ("name", "generation", "producer_id", "ended", "used_ms")
@@ -496,7 +856,7 @@ class Group(_message.Message):
     def __init__(self, name: _Optional[str] = ..., positions: _Optional[_Iterable[_Union[Position, _Mapping]]] = ...) -> None: ...
 
 class Snapshot(_message.Message):
-    __slots__ = ("format", "index", "brokers", "topics", "producers", "groups", "replicates", "peer_key", "lossy_elections", "feature_level", "demands_secret")
+    __slots__ = ("format", "index", "brokers", "topics", "producers", "groups", "replicates", "peer_key", "lossy_elections", "feature_level", "demands_secret", "streams", "iggy_groups", "users")
     FORMAT_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
     BROKERS_FIELD_NUMBER: _ClassVar[int]
@@ -508,6 +868,9 @@ class Snapshot(_message.Message):
     LOSSY_ELECTIONS_FIELD_NUMBER: _ClassVar[int]
     FEATURE_LEVEL_FIELD_NUMBER: _ClassVar[int]
     DEMANDS_SECRET_FIELD_NUMBER: _ClassVar[int]
+    STREAMS_FIELD_NUMBER: _ClassVar[int]
+    IGGY_GROUPS_FIELD_NUMBER: _ClassVar[int]
+    USERS_FIELD_NUMBER: _ClassVar[int]
     format: int
     index: int
     brokers: _containers.RepeatedCompositeFieldContainer[Broker]
@@ -519,10 +882,13 @@ class Snapshot(_message.Message):
     lossy_elections: int
     feature_level: int
     demands_secret: bool
-    def __init__(self, format: _Optional[int] = ..., index: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[Broker, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[Topic, _Mapping]]] = ..., producers: _Optional[_Iterable[_Union[Producer, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[Group, _Mapping]]] = ..., replicates: bool = ..., peer_key: _Optional[bytes] = ..., lossy_elections: _Optional[int] = ..., feature_level: _Optional[int] = ..., demands_secret: bool = ...) -> None: ...
+    streams: _containers.RepeatedCompositeFieldContainer[IggyStream]
+    iggy_groups: _containers.RepeatedCompositeFieldContainer[IggyGroup]
+    users: _containers.RepeatedCompositeFieldContainer[User]
+    def __init__(self, format: _Optional[int] = ..., index: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[Broker, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[Topic, _Mapping]]] = ..., producers: _Optional[_Iterable[_Union[Producer, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[Group, _Mapping]]] = ..., replicates: bool = ..., peer_key: _Optional[bytes] = ..., lossy_elections: _Optional[int] = ..., feature_level: _Optional[int] = ..., demands_secret: bool = ..., streams: _Optional[_Iterable[_Union[IggyStream, _Mapping]]] = ..., iggy_groups: _Optional[_Iterable[_Union[IggyGroup, _Mapping]]] = ..., users: _Optional[_Iterable[_Union[User, _Mapping]]] = ...) -> None: ...
 
 class Delta(_message.Message):
-    __slots__ = ("index", "brokers", "topics", "deleted_topics", "ended_producers", "forgotten_producers", "removed_brokers", "changed", "feature_level")
+    __slots__ = ("index", "brokers", "topics", "deleted_topics", "ended_producers", "forgotten_producers", "removed_brokers", "changed", "feature_level", "streams", "deleted_streams", "iggy_groups", "deleted_iggy_groups", "users", "removed_users")
     INDEX_FIELD_NUMBER: _ClassVar[int]
     BROKERS_FIELD_NUMBER: _ClassVar[int]
     TOPICS_FIELD_NUMBER: _ClassVar[int]
@@ -532,6 +898,12 @@ class Delta(_message.Message):
     REMOVED_BROKERS_FIELD_NUMBER: _ClassVar[int]
     CHANGED_FIELD_NUMBER: _ClassVar[int]
     FEATURE_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    STREAMS_FIELD_NUMBER: _ClassVar[int]
+    DELETED_STREAMS_FIELD_NUMBER: _ClassVar[int]
+    IGGY_GROUPS_FIELD_NUMBER: _ClassVar[int]
+    DELETED_IGGY_GROUPS_FIELD_NUMBER: _ClassVar[int]
+    USERS_FIELD_NUMBER: _ClassVar[int]
+    REMOVED_USERS_FIELD_NUMBER: _ClassVar[int]
     index: int
     brokers: _containers.RepeatedCompositeFieldContainer[Broker]
     topics: _containers.RepeatedCompositeFieldContainer[Topic]
@@ -541,7 +913,13 @@ class Delta(_message.Message):
     removed_brokers: _containers.RepeatedScalarFieldContainer[int]
     changed: _containers.RepeatedCompositeFieldContainer[ChangedPartitions]
     feature_level: int
-    def __init__(self, index: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[Broker, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[Topic, _Mapping]]] = ..., deleted_topics: _Optional[_Iterable[int]] = ..., ended_producers: _Optional[_Iterable[int]] = ..., forgotten_producers: _Optional[_Iterable[int]] = ..., removed_brokers: _Optional[_Iterable[int]] = ..., changed: _Optional[_Iterable[_Union[ChangedPartitions, _Mapping]]] = ..., feature_level: _Optional[int] = ...) -> None: ...
+    streams: _containers.RepeatedCompositeFieldContainer[IggyStream]
+    deleted_streams: _containers.RepeatedScalarFieldContainer[int]
+    iggy_groups: _containers.RepeatedCompositeFieldContainer[IggyGroup]
+    deleted_iggy_groups: _containers.RepeatedCompositeFieldContainer[IggyGroupRef]
+    users: _containers.RepeatedCompositeFieldContainer[User]
+    removed_users: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, index: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[Broker, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[Topic, _Mapping]]] = ..., deleted_topics: _Optional[_Iterable[int]] = ..., ended_producers: _Optional[_Iterable[int]] = ..., forgotten_producers: _Optional[_Iterable[int]] = ..., removed_brokers: _Optional[_Iterable[int]] = ..., changed: _Optional[_Iterable[_Union[ChangedPartitions, _Mapping]]] = ..., feature_level: _Optional[int] = ..., streams: _Optional[_Iterable[_Union[IggyStream, _Mapping]]] = ..., deleted_streams: _Optional[_Iterable[int]] = ..., iggy_groups: _Optional[_Iterable[_Union[IggyGroup, _Mapping]]] = ..., deleted_iggy_groups: _Optional[_Iterable[_Union[IggyGroupRef, _Mapping]]] = ..., users: _Optional[_Iterable[_Union[User, _Mapping]]] = ..., removed_users: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class RaftNode(_message.Message):
     __slots__ = ("ordinal", "disk")
@@ -980,7 +1358,7 @@ class ViewUpdate(_message.Message):
     def __init__(self, delta: _Optional[_Union[Delta, _Mapping]] = ..., more: bool = ..., whole: bool = ..., said_ms: _Optional[int] = ...) -> None: ...
 
 class ProposalOutcome(_message.Message):
-    __slots__ = ("request_id", "error", "message", "topic_id", "producer_id", "results", "index", "producer_ids")
+    __slots__ = ("request_id", "error", "message", "topic_id", "producer_id", "results", "index", "producer_ids", "number")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
@@ -989,6 +1367,7 @@ class ProposalOutcome(_message.Message):
     RESULTS_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_IDS_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
     request_id: int
     error: int
     message: str
@@ -997,7 +1376,8 @@ class ProposalOutcome(_message.Message):
     results: _containers.RepeatedScalarFieldContainer[int]
     index: int
     producer_ids: int
-    def __init__(self, request_id: _Optional[int] = ..., error: _Optional[int] = ..., message: _Optional[str] = ..., topic_id: _Optional[int] = ..., producer_id: _Optional[int] = ..., results: _Optional[_Iterable[int]] = ..., index: _Optional[int] = ..., producer_ids: _Optional[int] = ...) -> None: ...
+    number: int
+    def __init__(self, request_id: _Optional[int] = ..., error: _Optional[int] = ..., message: _Optional[str] = ..., topic_id: _Optional[int] = ..., producer_id: _Optional[int] = ..., results: _Optional[_Iterable[int]] = ..., index: _Optional[int] = ..., producer_ids: _Optional[int] = ..., number: _Optional[int] = ...) -> None: ...
 
 class QueryAnswer(_message.Message):
     __slots__ = ("request_id", "error", "message", "positions", "groups", "more", "index")
@@ -1288,3 +1668,39 @@ class PartitionsAnswer(_message.Message):
 class BalanceRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class IggyNamesRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class IggyTopicSummary(_message.Message):
+    __slots__ = ("topic", "partitions")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    topic: Topic
+    partitions: int
+    def __init__(self, topic: _Optional[_Union[Topic, _Mapping]] = ..., partitions: _Optional[int] = ...) -> None: ...
+
+class IggyNamesAnswer(_message.Message):
+    __slots__ = ("not_leader", "streams", "topics", "groups")
+    NOT_LEADER_FIELD_NUMBER: _ClassVar[int]
+    STREAMS_FIELD_NUMBER: _ClassVar[int]
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    not_leader: NotLeader
+    streams: _containers.RepeatedCompositeFieldContainer[IggyStream]
+    topics: _containers.RepeatedCompositeFieldContainer[IggyTopicSummary]
+    groups: _containers.RepeatedCompositeFieldContainer[IggyGroup]
+    def __init__(self, not_leader: _Optional[_Union[NotLeader, _Mapping]] = ..., streams: _Optional[_Iterable[_Union[IggyStream, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[IggyTopicSummary, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[IggyGroup, _Mapping]]] = ...) -> None: ...
+
+class UsersRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class UsersAnswer(_message.Message):
+    __slots__ = ("not_leader", "users")
+    NOT_LEADER_FIELD_NUMBER: _ClassVar[int]
+    USERS_FIELD_NUMBER: _ClassVar[int]
+    not_leader: NotLeader
+    users: _containers.RepeatedCompositeFieldContainer[User]
+    def __init__(self, not_leader: _Optional[_Union[NotLeader, _Mapping]] = ..., users: _Optional[_Iterable[_Union[User, _Mapping]]] = ...) -> None: ...

@@ -449,6 +449,16 @@ class AdminStub(object):
                 request_serializer=tank__protos_dot_generated_dot_control__pb2.BalanceRequest.SerializeToString,
                 response_deserializer=tank__protos_dot_generated_dot_control__pb2.ChangeAnswer.FromString,
                 _registered_method=True)
+        self.IggyNames = channel.unary_stream(
+                '/tank.control.Admin/IggyNames',
+                request_serializer=tank__protos_dot_generated_dot_control__pb2.IggyNamesRequest.SerializeToString,
+                response_deserializer=tank__protos_dot_generated_dot_control__pb2.IggyNamesAnswer.FromString,
+                _registered_method=True)
+        self.Users = channel.unary_stream(
+                '/tank.control.Admin/Users',
+                request_serializer=tank__protos_dot_generated_dot_control__pb2.UsersRequest.SerializeToString,
+                response_deserializer=tank__protos_dot_generated_dot_control__pb2.UsersAnswer.FromString,
+                _registered_method=True)
 
 
 class AdminServicer(object):
@@ -512,6 +522,20 @@ class AdminServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def IggyNames(self, request, context):
+        """The names of Iggy's clients, in parts. Only the leader answers.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Users(self, request, context):
+        """The users by number, in parts, without the hashes of passwords and tokens. Only the leader answers.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -554,6 +578,16 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.Balance,
                     request_deserializer=tank__protos_dot_generated_dot_control__pb2.BalanceRequest.FromString,
                     response_serializer=tank__protos_dot_generated_dot_control__pb2.ChangeAnswer.SerializeToString,
+            ),
+            'IggyNames': grpc.unary_stream_rpc_method_handler(
+                    servicer.IggyNames,
+                    request_deserializer=tank__protos_dot_generated_dot_control__pb2.IggyNamesRequest.FromString,
+                    response_serializer=tank__protos_dot_generated_dot_control__pb2.IggyNamesAnswer.SerializeToString,
+            ),
+            'Users': grpc.unary_stream_rpc_method_handler(
+                    servicer.Users,
+                    request_deserializer=tank__protos_dot_generated_dot_control__pb2.UsersRequest.FromString,
+                    response_serializer=tank__protos_dot_generated_dot_control__pb2.UsersAnswer.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -774,6 +808,60 @@ class Admin(object):
             '/tank.control.Admin/Balance',
             tank__protos_dot_generated_dot_control__pb2.BalanceRequest.SerializeToString,
             tank__protos_dot_generated_dot_control__pb2.ChangeAnswer.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def IggyNames(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/tank.control.Admin/IggyNames',
+            tank__protos_dot_generated_dot_control__pb2.IggyNamesRequest.SerializeToString,
+            tank__protos_dot_generated_dot_control__pb2.IggyNamesAnswer.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Users(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/tank.control.Admin/Users',
+            tank__protos_dot_generated_dot_control__pb2.UsersRequest.SerializeToString,
+            tank__protos_dot_generated_dot_control__pb2.UsersAnswer.FromString,
             options,
             channel_credentials,
             insecure,

@@ -27,6 +27,20 @@ def test_every_process_has_ports_of_its_own(tmp_path: Path) -> None:
     assert folder.brokers[0].address == "127.0.0.1:11011", "where every command looks by itself"
 
 
+def test_brokers_serve_iggy_clients_where_the_folder_says_so(tmp_path: Path) -> None:
+    folder = planned(tmp_path, 1, 50, 20000)
+    assert folder.brokers[0].iggy is None
+    folder.serve_iggy(serves=True)
+    folder.store()
+    again = planned(tmp_path, 1, 50, 20000)
+    assert (again.brokers[0].iggy, again.brokers[49].iggy) == ("127.0.0.1:20250", "127.0.0.1:20299")
+    assert again.controllers[0].iggy is None
+    ports = {int(a.rpartition(":")[2]) for m in again.members for a in m.all_addresses}
+    assert len(ports) == 2 * 1 + 4 * 50
+    command = processes.command_of(again, again.brokers[0])
+    assert command[command.index("--iggy") + 1] == "127.0.0.1:20250"
+
+
 def test_what_is_stored_is_read_back(tmp_path: Path) -> None:
     folder = planned(tmp_path, 1, 2, 20000)
     folder.cluster_id = "c"

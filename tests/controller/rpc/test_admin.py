@@ -9,13 +9,16 @@ import grpc
 import pytest
 
 from tank_controller import limits
+from tank_controller.commands import commands
 from tank_controller.leader.tasks import LeaderTasks
 from tank_controller.node import DiskSpace, NodeHost
 from tank_controller.rpc.admin import AdminService
 from tank_controller.rpc.brokers import Context
 from tank_protos.error_codes import ErrorCode
+from tank_protos.feature_levels import IGGY
 from tank_protos.generated import control_pb2 as pb
 from tests.controller.cluster_for_tests import Cluster
+from tests.controller.commands.iggy.iggy_cluster import IggyCluster
 
 
 class Refused(Exception):
@@ -99,3 +102,31 @@ def test_an_operator_drops_no_positions() -> None:
     answer = asyncio.run(service(Cluster(1)).Change(command, cast(Context, Caller())))
     assert answer.outcome.error == ErrorCode.INVALID_REQUEST
     assert "coordinator" in answer.outcome.message
+
+
+def test_the_names_of_iggys_clients_come_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MAX_API_PAGE", 2)
+    cluster = IggyCluster()
+    main, _ = cluster.stream("main"), cluster.stream("other")
+    topics = [cluster.topic_in(main, name, partitions) for name, partitions in (("b", 0), ("a", 3))]
+    cluster.group(topics[1])
+
+    async def scenario() -> list[pb.IggyNamesAnswer]:
+        return [part async for part in service(cluster).IggyNames(pb.IggyNamesRequest())]
+
+    parts = asyncio.run(scenario())
+    assert len(parts) == 3
+    assert [each.name for part in parts for each in part.streams] == ["main", "other"]
+    found = [each for part in parts for each in part.topics]
+    assert [(each.topic.iggy.name, each.partitions) for each in found] == [("b", 0), ("a", 3)]
+    assert not any(each.topic.partitions for each in found)
+    assert [each.topic_id for part in parts for each in part.groups] == [topics[1]]
+
+
+def test_a_command_of_iggys_is_kept_out_of_the_log_while_an_older_version_may_be_there() -> None:
+    command = pb.Command(create_stream=pb.CreateStream(name="a"))
+    for cluster in (Cluster(1), IggyCluster(1)):
+        problem = commands.level_problem(cluster.state, command)
+        assert (problem is None) is (cluster.state.feature_level == IGGY)
+        if problem is not None:
+            assert problem.error is ErrorCode.LEVEL_TOO_LOW

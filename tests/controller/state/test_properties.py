@@ -13,8 +13,8 @@ from tank_controller.commands import commands
 from tank_controller.leader.tasks import LeaderTasks
 from tank_controller.state.state import ClusterState, PartitionState
 from tank_node.cluster.view import ChangeKind, ClusterView
+from tank_protos import feature_levels
 from tank_protos.error_codes import ErrorCode
-from tank_protos.feature_levels import OWN
 from tank_protos.generated import control_pb2 as pb
 from tests.controller.cluster_for_tests import Reigns, check_invariants, incarnation_of, view_of
 from tests.controller.commands_for_tests import alter, create, delete
@@ -128,8 +128,8 @@ def register(
             ],
             replicates=True,
             flush_replicated=memory,
-            min_level=OWN.lowest,
-            max_level=OWN.highest,
+            min_level=feature_levels.FIRST,
+            max_level=feature_levels.IGGY,
         )
     )
 
@@ -236,6 +236,60 @@ def delete_topic(world: World, at: int) -> pb.Command:
     return delete(topics[at % len(topics)])
 
 
+def stream_command(world: World, at: int, name: str, kind: int, born: int) -> pb.Command:
+    """Of streams: `born` is that of another one now and then."""
+    streams = world.state.iggy.streams
+    number = sorted(streams)[at % len(streams)] if streams else 0
+    births = born or (streams[number].born if streams else 1)
+    match kind:
+        case 0:
+            chosen = at if born else None
+            return pb.Command(create_stream=pb.CreateStream(name=name, number=chosen))
+        case 1:
+            return pb.Command(rename_stream=pb.RenameStream(stream=number, born=births, name=name))
+        case 2:
+            return pb.Command(delete_stream=pb.DeleteStream(stream=number, born=births))
+        case _:
+            values = pb.IggyValues(max_bytes=100 * at, expiry_us=at, per_partition=bool(born))
+            create = pb.CreateIggyTopic(
+                stream=number, born=births, name=name, partitions=at, replication_factor=1, values=values
+            )
+            return pb.Command(create_iggy_topic=create)
+
+
+def iggy_topic_command(world: World, at: int, name: str, kind: int, count: int) -> pb.Command | None:
+    """Of topics in streams, or others."""
+    topics = sorted(world.state.topics)
+    if not topics:
+        return None
+    topic = world.state.topics[topics[at % len(topics)]]
+    groups = world.state.iggy.groups.get(topic.topic_id, {})
+    match kind:
+        case 0:
+            return pb.Command(purge_topic=pb.PurgeTopic(topic_id=topic.topic_id))
+        case 1:
+            return pb.Command(shrink_topic=pb.ShrinkTopic(topic_id=topic.topic_id, partitions=count))
+        case 2:
+            alter = pb.AlterIggyTopic(topic_id=topic.topic_id, name=name, max_bytes=count * 1000)
+            return pb.Command(alter_iggy_topic=alter)
+        case 3:
+            return pb.Command(hide_topic=pb.HideTopic(topic_id=topic.topic_id))
+        case 4:
+            stream = world.state.iggy.streams.get(count % 2)
+            expose = pb.ExposeTopic(
+                topic_id=topic.topic_id, stream=count % 2, born=stream.born if stream else 1, name=name
+            )
+            return pb.Command(expose_topic=expose)
+        case 5 if groups:
+            number = sorted(groups)[count % len(groups)]
+            delete = pb.DeleteIggyGroup(
+                topic_id=topic.topic_id, number=number, born=groups[number].born + count // 3
+            )
+            return pb.Command(delete_iggy_group=delete)
+        case _:
+            return pb.Command(create_iggy_group=pb.CreateIggyGroup(topic_id=topic.topic_id, name=name))
+
+
 def repeat(world: World, at: int) -> pb.Command | None:
     return world.old[-1 - at] if at < len(world.old) else None
 
@@ -277,18 +331,24 @@ steps: st.SearchStrategy[Step] = st.one_of(
     step(make_topic, st.sampled_from(["a", "b", "c"]), st.integers(1, 3), numbers, given_settings),
     step(alter_topic, numbers, numbers, given_settings, keys),
     step(delete_topic, numbers),
+    step(stream_command, numbers, st.sampled_from(["a", "b"]), numbers, st.sampled_from([0, 0, 0, 20])),
+    step(iggy_topic_command, numbers, st.sampled_from(["a", "b", ""]), st.integers(0, 6), numbers),
+    step(iggy_topic_command, numbers, st.sampled_from(["a", "b"]), st.integers(0, 6), numbers),
     step(repeat, st.integers(0, 8)),
 )
 stories = st.lists(steps, min_size=5, max_size=60)
 
 
 def begun() -> World:
-    """Four brokers that live, and a topic."""
+    """Four brokers that live, and a topic, at the level of Iggy's names."""
     world = World()
+    for level in range(feature_levels.KAFKA, feature_levels.IGGY + 1):
+        world.apply(pb.Command(raise_level=pb.RaiseLevel(level=level, seen_index=1 << 40)))
     for broker_id in BROKERS:
         world.apply(register(world, broker_id, True, False, True, False, []))
         world.apply(unfence(world, broker_id))
     world.apply(create("a", 2, 3))
+    world.apply(pb.Command(create_stream=pb.CreateStream(name="a")))
     return world
 
 

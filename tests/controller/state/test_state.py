@@ -13,7 +13,6 @@ from tank_controller.state import codec
 from tank_controller.state.state import ClusterState, SnapshotError
 from tank_node.cluster.view import ClusterView
 from tank_protos import feature_levels
-from tank_protos.feature_levels import OWN
 from tank_protos.generated import control_pb2 as pb
 from tests.controller.commands_for_tests import (
     applied,
@@ -114,7 +113,7 @@ def test_bytes_that_are_no_snapshot_are_refused(data: bytes) -> None:
 
 
 def test_a_snapshot_of_a_newer_format_is_refused() -> None:
-    newer = feature_levels.formats(OWN.highest).snapshot + 1
+    newer = max(each.snapshot for each in feature_levels.FORMATS.values()) + 1
     with pytest.raises(SnapshotError, match=f"format {newer}"):
         ClusterState.load(pb.Snapshot(format=newer).SerializeToString())
 

@@ -275,3 +275,27 @@ def test_a_home_that_is_not_there_is_told_with_what_to_do(monkeypatch: pytest.Mo
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # a user without an entry
     with pytest.raises(ConfigError, match="name a folder"):
         node_config.load({}, {})
+
+
+def test_iggys_clients_are_served_where_an_option_says_so() -> None:
+    assert load().iggy is None
+    assert load({"iggy": "off"}).iggy is None
+    config = load(
+        {"iggy": "127.0.0.1:8090", "iggy_era": "b3", "iggy_anonymous": "off", "iggy_poll_wait_ms": "500"}
+    )
+    assert str(config.iggy) == "127.0.0.1:8090"
+    assert (config.iggy_era, config.iggy_anonymous, config.iggy_poll_wait_ms) == ("B3", False, 500)
+    assert (load().iggy_era, load().iggy_anonymous, load().iggy_poll_wait_ms) == ("auto", None, 0)
+    for wrong in ({"iggy_era": "Z"}, {"iggy_poll_wait_ms": "20001"}, {"iggy": "nowhere"}):
+        with pytest.raises(ConfigError):
+            load(wrong)
+
+
+def test_topics_for_iggys_clients_have_their_places_in_streams() -> None:
+    assert load().iggy_expose == {}
+    found = load({"iggy_expose": "orders=main/orders, bills=main/a/b"}).iggy_expose
+    assert found == {"orders": ("main", "orders"), "bills": ("main", "a/b")}
+    many = ",".join(f"t{number}=main/t{number}" for number in range(1001))
+    for wrong in ("orders", "orders=main", "orders=/x", "=main/x", "a=s/1,a=s/2", many):
+        with pytest.raises(ConfigError, match="--iggy-expose"):
+            load({"iggy_expose": wrong})

@@ -54,6 +54,19 @@ def test_before_the_level_such_a_choice_is_refused_here_because_older_controller
     assert not broker.commands
 
 
+@pytest.mark.parametrize("level", [feature_levels.NATIVE_GROUPS, feature_levels.IGGY])
+def test_a_topic_that_the_configuration_names_is_created_for_iggys_clients_too(level: int) -> None:
+    broker = Broker(level)
+    broker.requests.exposures = {"orders": ("main", "bills")}
+    for name in ("orders", "others"):
+        broker.requests.create_topic(NewTopic(name, 1), broker.outcomes.append)
+    named, other = (command.create_topic for command in broker.commands)
+    assert named.HasField("expose") is (level >= feature_levels.IGGY), "older controllers ignore it"
+    if level >= feature_levels.IGGY:
+        assert named.expose == pb.Exposure(stream="main", name="bills")
+    assert not other.HasField("expose")
+
+
 @pytest.mark.parametrize("level", [feature_levels.FIRST, feature_levels.KAFKA])
 def test_without_a_choice_the_controllers_choose_at_every_level(level: int) -> None:
     broker = Broker(level)

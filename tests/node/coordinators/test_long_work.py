@@ -10,6 +10,7 @@ from tank_node.coordinators.machine.consumer_requests import ConsumerHeartbeat
 from tank_node.coordinators.machine.group_error import GroupError
 from tank_node.coordinators.machine.group_requests import ListedGroup, MemberName
 from tank_node.coordinators.machine.group_settings import GroupSettings
+from tank_node.coordinators.machine.iggy_requests import IggyKnown
 from tank_node.limits import Limits
 from tests.support.groups.coordinating import GROUP, Coordinating, coordinating
 from tests.support.groups.known_topics import KnownTopics
@@ -259,7 +260,7 @@ def test_a_group_whose_time_is_always_over_keeps_no_look_going(tmp_path: Path) -
     with coordinating(tmp_path) as at:
         ready(at)
         rings: list[int] = []
-        machines = GroupMachines(at.groups.settings, KnownTopics({}), str)
+        machines = GroupMachines(at.groups.settings, KnownTopics({}), IggyKnown(), str)
         led = GroupPartition(at.node.broker, at.partition(), machines, rings.append, lambda _: None)
         while led.state is GroupError.LOADING:
             led.slice()

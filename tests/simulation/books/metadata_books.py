@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from tank_controller.commands.outcome import CommandOutcome
 from tank_controller.state.state import ClusterState
 from tank_protos.generated import control_pb2 as pb
+from tests.simulation.books.iggy_books import check_numbers
 from tests.simulation.world.world import World, must
 
 PartitionKey = tuple[int, int]
@@ -73,6 +74,7 @@ class MetadataBooks:
         )
 
     def _check_delta(self, state: ClusterState, delta: pb.Delta) -> None:
+        check_numbers(state, delta)
         for topic in delta.topics:
             for partition in topic.partitions:
                 self._check_partition(state, topic.topic_id, partition)

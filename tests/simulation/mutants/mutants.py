@@ -24,10 +24,12 @@ from tests.simulation.mutants import (
     of_clocks,
     of_controllers,
     of_groups,
+    of_iggy,
     of_kafka,
     of_positions,
     of_replication,
     of_sharing,
+    of_stored,
     of_volumes,
 )
 from tests.simulation.mutants.edit import ROOMS, ROOT, EditError
@@ -45,6 +47,8 @@ MUTANTS = (
     *of_groups.MUTANTS,
     *of_positions.MUTANTS,
     *of_sharing.MUTANTS,
+    *of_stored.MUTANTS,
+    *of_iggy.MUTANTS,
 )
 STORIES = 60
 """So many random stories each mutant gets, unless another number is said."""

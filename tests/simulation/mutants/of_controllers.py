@@ -187,7 +187,7 @@ MUTANTS = (
     ),
     Mutant(
         "creates a topic of record batches while an old broker is there",
-        "tank_controller.commands.topics._check_settings",
+        "tank_controller.commands.topic_checks.check_settings",
         "topic_settings.level_problem(settings, state.feature_level)",
         "topic_settings.level_problem(settings, state.feature_level + 1)",
         told="a_topic_of_record_batches_waits_for_the_last_old_broker",

@@ -55,14 +55,14 @@ MUTANTS = (
     ),
     Mutant(
         "a broker shows positions without asking whether it still coordinates",
-        "tank_node.peers.group_service.GroupService._fetch",
+        "tank_node.peers.group_service.GroupService._confirm",
         "        self._broker.link.requests.await_view(asked)",
         "        asked(True)",
         Kind.CLUSTER,
         told="a_coordinator_is_asked_that_coordinates_no_more",
         also=(
             (
-                "tank_node.peers.group_service.GroupService._fetch",
+                "tank_node.peers.group_service.GroupService._confirm",
                 "        if self._broker.link.silence_ms > _LEADERLESS_MS:\n",
                 "        if False:\n",
             ),

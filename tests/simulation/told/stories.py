@@ -8,6 +8,7 @@ from tests.simulation.told import (
     clocks,
     controllers,
     groups,
+    iggy,
     kafka,
     levels,
     members,
@@ -16,6 +17,7 @@ from tests.simulation.told import (
     replication,
     restores,
     sharing,
+    stored,
     volumes,
 )
 from tests.simulation.world.world import Violation
@@ -35,6 +37,8 @@ _ROOMS = (
     kafka,
     groups,
     sharing,
+    stored,
+    iggy,
 )
 STORIES: dict[str, Callable[[], None]] = {story.__name__: story for room in _ROOMS for story in room.STORIES}
 

@@ -37,7 +37,8 @@ def ask(world: ScriptedControllers, monkeypatch: pytest.MonkeyPatch) -> Ask:
     monkeypatch.setattr(broker_reports, "ask_brokers", lambda found: world_reports)
 
     def run(*arguments: str, controllers: str = world.addresses[0]) -> Result:
-        words = ["cluster", *arguments, "--controllers", controllers]
+        group = [] if arguments[0] == "iggy" else ["cluster"]
+        words = [*group, *arguments, "--controllers", controllers]
         return CliRunner().invoke(main, words, prog_name="tank")
 
     return run

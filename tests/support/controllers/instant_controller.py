@@ -16,6 +16,7 @@ from tank_node.cluster.link import (
     TopicAlteration,
     TopicOutcome,
 )
+from tank_node.cluster.user_requests import ControllerUserRequests
 from tank_node.cluster.view import BrokerView, ChangeKind, ClusterView, PartitionView, TopicChange, TopicView
 from tank_node.volume import Room
 from tank_protos import topic_settings
@@ -23,6 +24,7 @@ from tank_protos.error_codes import ErrorCode
 from tank_protos.feature_levels import OWN
 from tank_protos.topic_settings import SettingError
 from tank_protos.wire.names import INTERNAL_TOPICS, topic_name_problem
+from tests.support.controllers.instant_iggy import InstantIggy
 from tests.support.controllers.shown_topics import show
 
 BROKER_ID = 1
@@ -65,6 +67,9 @@ class InstantController:
         self.held_back = False
         self._ids = 0
         self._producers: dict[str, tuple[int, int]] = {}
+        self.iggy = InstantIggy(self.view, self._heard)
+        """Requests of Iggy's names, for tests that raise the view's feature level."""
+        self.users = ControllerUserRequests(self.view, self.iggy)  # type: ignore[arg-type]  # as there
 
     @property
     def requests(self) -> "InstantController":
@@ -126,6 +131,11 @@ class InstantController:
         self._listeners.clear()
         self.tell_brokers.clear()
         self.tell_registered.clear()
+
+    def _heard(self, change: TopicChange) -> None:
+        self._ids = max(self._ids, self.view.index)
+        for listener in self._listeners:
+            listener(change)
 
     def publish(self, kind: ChangeKind, topic: TopicView) -> None:
         """The view has the topic, or has it no more, and the listeners hear of it."""

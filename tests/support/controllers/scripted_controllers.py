@@ -8,7 +8,9 @@ from typing import Any, Self
 import grpc
 
 from tank_controller.leader import overview
+from tank_controller.leader.iggy_names import names_parts
 from tank_controller.leader.overview import Displaced
+from tank_controller.rpc.users import user_parts
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.generated.control_pb2_grpc import AdminServicer, add_AdminServicer_to_server
@@ -117,12 +119,24 @@ class _Admin(AdminServicer):
             world.cluster.state, displaced.found, world.connected, balanced=world.balanced
         )
 
+    def Users(self, request: pb.UsersRequest, context: Any) -> Iterator[pb.UsersAnswer]:
+        if (elsewhere := self._not_leader) is not None:
+            yield pb.UsersAnswer(not_leader=elsewhere)
+            return
+        yield from user_parts(self._world.cluster.state)
+
     def Partitions(self, request: pb.PartitionsRequest, context: Any) -> Iterator[pb.PartitionsAnswer]:
         if (elsewhere := self._not_leader) is not None:
             yield pb.PartitionsAnswer(not_leader=elsewhere)
             return
         state = self._world.cluster.state
         yield from overview.partition_parts(state, request)
+
+    def IggyNames(self, request: pb.IggyNamesRequest, context: Any) -> Iterator[pb.IggyNamesAnswer]:
+        if (elsewhere := self._not_leader) is not None:
+            yield pb.IggyNamesAnswer(not_leader=elsewhere)
+            return
+        yield from names_parts(self._world.cluster.state)
 
     def Change(self, request: pb.Command, context: Any) -> pb.ChangeAnswer:
         if (elsewhere := self._not_leader) is not None:

@@ -13,4 +13,7 @@ def show(view: ClusterView, *topics: TopicView, without: Collection[int] = ()) -
     new = {topic.topic_id for topic in topics}.union(without)
     whole.topics = [topic for topic in view.topics() if topic.topic_id not in new]
     whole.topics += topics
+    whole.streams = view.iggy.streams()
+    whole.users = view.users.all()
+    whole.iggy_groups = [group for topic in whole.topics for group in view.iggy.groups(topic.topic_id)]
     view.replace(whole)

@@ -233,6 +233,7 @@ class ConsumerWorld:
         elif isinstance(answer, JoinAnswer):
             self._joined(process, answer)
         else:
+            assert isinstance(answer, SyncAnswer)
             self._synced(process, answer)
 
     def _heard(self, process: Process, answer: ConsumerHeartbeatAnswer) -> None:

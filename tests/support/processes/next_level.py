@@ -7,10 +7,10 @@ from typing import Final
 from tank_protos import feature_levels
 from tank_protos.feature_levels import OWN, Formats, Levels
 
-NEXT: Final = OWN.highest + 1
+NEXT: Final = max(feature_levels.FORMATS) + 1
 NEWER: Final = Levels(OWN.lowest, NEXT)
 """The levels of a version that knows it."""
-_OWN_FORMATS = feature_levels.formats(OWN.highest)
+_OWN_FORMATS = feature_levels.formats(NEXT - 1)
 FORMATS: Final = Formats(_OWN_FORMATS.snapshot + 1, _OWN_FORMATS.push + 1, _OWN_FORMATS.data_folder)
 """Their numbers are new, and the bytes behind them are as before."""
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from tank_node.coordinators.machine.consumer_requests import ConsumerHeartbeatAnswer
 from tank_node.coordinators.machine.group_requests import JoinAnswer, SyncAnswer
+from tank_node.coordinators.machine.iggy_requests import IggyAnswer
 from tank_node.coordinators.machine.stored_record import StoredRecord
 from tank_protos.generated.kafka.group_metadata_value import GroupMetadataValue
 
@@ -15,7 +16,7 @@ class Answer:
 
     token: object
     """What came with the request."""
-    answer: JoinAnswer | SyncAnswer | ConsumerHeartbeatAnswer
+    answer: JoinAnswer | SyncAnswer | ConsumerHeartbeatAnswer | IggyAnswer
 
 
 @dataclass(slots=True, frozen=True)

@@ -1,6 +1,7 @@
 """The machine of a group, whatever the protocol of its members: what the shell needs of it."""
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from tank_node.coordinators.machine.consumer_requests import ConsumerHeartbeat, DescribedConsumerGroup
 from tank_node.coordinators.machine.group_actions import Action
@@ -30,6 +31,8 @@ class GroupMachine:
     group_id: str
     empty_since_ms: int
     """Since when it has no members, by the wall clock; -1: it has some, or never had any."""
+    keeps_offsets: ClassVar[bool] = False
+    """Whether its offsets stay until they are deleted, or their topic is."""
 
     # What it is
 

@@ -36,6 +36,8 @@ def expiry_of(group: GroupMachine, wall_ms: int, retention_ms: int) -> OffsetExp
     of consumers only those of topics that none reads. While it rebalances nothing is lost, and other types of
     groups lose nothing while they have members: what those read is unknown.
     """
+    if group.keeps_offsets:
+        return None
     if group.state is GroupState.STABLE:
         read = group.subscribed_topics()
         if read is None:

@@ -3,17 +3,19 @@ work. Every version is read, and the one that Kafka writes is written.
 
 A record's key and value begin with the version of their message. The version of a key tells what the record
 is about: 0 and 1 a committed offset, 2 a classic group, 3 to 8 a group of the consumer protocol
-(`consumer_records`). A record without a value says that this is gone."""
+(`consumer_records`), and one that Kafka doesn't have a group of Iggy's clients (`iggy_records`). A record
+without a value says that this is gone."""
 
 from collections.abc import Mapping, Sequence
 from struct import Struct
 from struct import error as StructError
-from typing import Final
+from typing import Final, TypeAlias
 
 from tank_node.coordinators.machine.committed_offset import NO_EPOCH, CommittedOffset
 from tank_node.coordinators.machine.stored_record import StoredRecord, joined, split
-from tank_node.coordinators.records import consumer_records
+from tank_node.coordinators.records import consumer_records, iggy_records
 from tank_node.coordinators.records.consumer_records import ConsumerRecord
+from tank_node.coordinators.records.iggy_records import IGGY_KEY, IggyRecord
 from tank_protos.generated.kafka import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -65,7 +67,11 @@ class GroupRecord:
         """None: the group is deleted."""
 
 
-def read(key: bytes | None, value: bytes | None) -> OffsetRecord | GroupRecord | ConsumerRecord | None:
+GroupsRecord: TypeAlias = OffsetRecord | GroupRecord | ConsumerRecord | IggyRecord
+"""A record of one of the kinds that there are."""
+
+
+def read(key: bytes | None, value: bytes | None) -> GroupsRecord | None:
     """What a record says; None for one that can't be read: it is damaged, or of a kind or version that only
     later brokers know."""
     if key is None:
@@ -79,6 +85,8 @@ def read(key: bytes | None, value: bytes | None) -> OffsetRecord | GroupRecord |
             return GroupRecord(GroupMetadataKey.decode(rest, version).group, _group(value))
         if version in consumer_records.KINDS:
             return consumer_records.read(version, rest, value)
+        if version == IGGY_KEY:
+            return iggy_records.read(key, value)
     except WireError:
         pass
     return None

@@ -6,12 +6,11 @@ from typing import Final
 
 from tank_node.coordinators.machine.committed_offset import NO_TOPIC_ID, CommittedOffset
 from tank_node.coordinators.records import group_records
-from tank_node.coordinators.records.consumer_records import ConsumerRecord
 from tank_node.coordinators.records.group_records import (
     OFFSET_KEY_WRITTEN,
     OFFSET_WRITTEN,
     TOPIC_ID,
-    GroupRecord,
+    GroupsRecord,
     OffsetRecord,
 )
 from tank_protos.kafka.records import Headers
@@ -50,9 +49,7 @@ class GroupRecordReader:
         as they do the time."""
         self._commit_ms = 0
 
-    def read(
-        self, key: bytes | None, value: bytes | None, headers: Headers = ()
-    ) -> OffsetRecord | GroupRecord | ConsumerRecord | None:
+    def read(self, key: bytes | None, value: bytes | None, headers: Headers = ()) -> GroupsRecord | None:
         """What a record says; None for one that can't be read, as `group_records.read`."""
         if key is None:
             return None

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from tank_protos.generated.tank.alter_topic_request import AlteredSetting, AlterTopicRequest
     from tank_protos.generated.tank.alter_topic_response import AlterTopicResponse
+    from tank_protos.generated.tank.append_stored_request import AppendStoredRequest
+    from tank_protos.generated.tank.append_stored_response import AppendStoredResponse
     from tank_protos.generated.tank.await_ends_request import AwaitEndsRequest, KnownEnd
     from tank_protos.generated.tank.await_ends_response import AwaitEndsResponse, ReachedEnd
     from tank_protos.generated.tank.by_id import NOTICES, REQUESTS, RESPONSES
@@ -80,6 +82,8 @@ if TYPE_CHECKING:
     from tank_protos.generated.tank.features_response import Feature, FeaturesResponse, Limit
     from tank_protos.generated.tank.fetch_positions_request import FetchPositionsRequest
     from tank_protos.generated.tank.fetch_positions_response import CommittedPosition, FetchPositionsResponse
+    from tank_protos.generated.tank.fetch_stored_request import FetchStoredRequest
+    from tank_protos.generated.tank.fetch_stored_response import FetchedBatch, FetchStoredResponse
     from tank_protos.generated.tank.find_by_time_request import FindByTimeRequest, TimeToFind
     from tank_protos.generated.tank.find_by_time_response import FindByTimeResponse, FoundTime
     from tank_protos.generated.tank.group_heartbeat_request import GroupHeartbeatRequest, OwnedTopic
@@ -96,10 +100,31 @@ if TYPE_CHECKING:
         IdempotentProduceResponse,
         IdempotentTopicResult,
     )
+    from tank_protos.generated.tank.iggy_group_request import IggyGroupRequest
+    from tank_protos.generated.tank.iggy_group_response import IggyGroupResponse, IggyMemberListed
+    from tank_protos.generated.tank.iggy_members_request import (
+        IggyGroupSaid,
+        IggyMemberSaid,
+        IggyMembersRequest,
+        IggyPartitionReleased,
+    )
+    from tank_protos.generated.tank.iggy_members_response import (
+        IggyGroupTold,
+        IggyMembersResponse,
+        IggyMemberTold,
+    )
+    from tank_protos.generated.tank.iggy_offset_request import IggyOffsetRequest
+    from tank_protos.generated.tank.iggy_offset_response import IggyOffsetResponse
+    from tank_protos.generated.tank.iggy_positions_request import IggyPositionChange, IggyPositionsRequest
+    from tank_protos.generated.tank.iggy_positions_response import IggyPositionResult, IggyPositionsResponse
     from tank_protos.generated.tank.init_producer_request import InitProducerRequest
     from tank_protos.generated.tank.init_producer_response import InitProducerResponse
     from tank_protos.generated.tank.list_groups_request import ListGroupsRequest
     from tank_protos.generated.tank.list_groups_response import ListedGroup, ListGroupsResponse
+    from tank_protos.generated.tank.partition_control_request import PartitionControlRequest
+    from tank_protos.generated.tank.partition_control_response import PartitionControlResponse
+    from tank_protos.generated.tank.partition_sizes_request import PartitionSizesRequest, SizedPartition
+    from tank_protos.generated.tank.partition_sizes_response import PartitionSize, PartitionSizesResponse
     from tank_protos.generated.tank.ping import Ping
     from tank_protos.generated.tank.produce_record_batches_request import (
         ProduceRecordBatchesRequest,
@@ -134,6 +159,8 @@ _HOMES: Final = {
     "AlteredSetting": "alter_topic_request",
     "AlterTopicRequest": "alter_topic_request",
     "AlterTopicResponse": "alter_topic_response",
+    "AppendStoredRequest": "append_stored_request",
+    "AppendStoredResponse": "append_stored_response",
     "AssignedTopic": "group_heartbeat_response",
     "AwaitEndsRequest": "await_ends_request",
     "AwaitEndsResponse": "await_ends_response",
@@ -189,12 +216,15 @@ _HOMES: Final = {
     "Feature": "features_response",
     "FeaturesRequest": "features_request",
     "FeaturesResponse": "features_response",
+    "FetchedBatch": "fetch_stored_response",
     "FetchedPartition": "consume_response",
     "FetchedPeerPartition": "consume_peer_response",
     "FetchedPeerTopic": "consume_peer_response",
     "FetchedTopic": "consume_response",
     "FetchPositionsRequest": "fetch_positions_request",
     "FetchPositionsResponse": "fetch_positions_response",
+    "FetchStoredRequest": "fetch_stored_request",
+    "FetchStoredResponse": "fetch_stored_response",
     "FindByTimeRequest": "find_by_time_request",
     "FindByTimeResponse": "find_by_time_response",
     "FoundTime": "find_by_time_response",
@@ -210,6 +240,22 @@ _HOMES: Final = {
     "IdempotentProduceResponse": "idempotent_produce_response",
     "IdempotentTopic": "idempotent_produce_request",
     "IdempotentTopicResult": "idempotent_produce_response",
+    "IggyGroupRequest": "iggy_group_request",
+    "IggyGroupResponse": "iggy_group_response",
+    "IggyGroupSaid": "iggy_members_request",
+    "IggyGroupTold": "iggy_members_response",
+    "IggyMemberListed": "iggy_group_response",
+    "IggyMemberSaid": "iggy_members_request",
+    "IggyMembersRequest": "iggy_members_request",
+    "IggyMembersResponse": "iggy_members_response",
+    "IggyMemberTold": "iggy_members_response",
+    "IggyOffsetRequest": "iggy_offset_request",
+    "IggyOffsetResponse": "iggy_offset_response",
+    "IggyPartitionReleased": "iggy_members_request",
+    "IggyPositionChange": "iggy_positions_request",
+    "IggyPositionResult": "iggy_positions_response",
+    "IggyPositionsRequest": "iggy_positions_request",
+    "IggyPositionsResponse": "iggy_positions_response",
     "InitProducerRequest": "init_producer_request",
     "InitProducerResponse": "init_producer_response",
     "KnownEnd": "await_ends_request",
@@ -220,6 +266,11 @@ _HOMES: Final = {
     "ListGroupsResponse": "list_groups_response",
     "MemberTopic": "describe_groups_response",
     "OwnedTopic": "group_heartbeat_request",
+    "PartitionControlRequest": "partition_control_request",
+    "PartitionControlResponse": "partition_control_response",
+    "PartitionSize": "partition_sizes_response",
+    "PartitionSizesRequest": "partition_sizes_request",
+    "PartitionSizesResponse": "partition_sizes_response",
     "PartitionTrouble": "describe_broker_response",
     "Ping": "ping",
     "PositionsOfTopic": "delete_positions_request",
@@ -247,6 +298,7 @@ _HOMES: Final = {
     "ReserveProducerIdsRequest": "reserve_producer_ids_request",
     "ReserveProducerIdsResponse": "reserve_producer_ids_response",
     "SeenRequest": "describe_connections_response",
+    "SizedPartition": "partition_sizes_request",
     "StatusRequest": "status_request",
     "StatusResponse": "status_response",
     "StrayFolder": "describe_broker_response",
@@ -272,6 +324,8 @@ __all__ = [
     "AlterTopicRequest",
     "AlterTopicResponse",
     "AlteredSetting",
+    "AppendStoredRequest",
+    "AppendStoredResponse",
     "AssignedTopic",
     "AwaitEndsRequest",
     "AwaitEndsResponse",
@@ -329,6 +383,9 @@ __all__ = [
     "FeaturesResponse",
     "FetchPositionsRequest",
     "FetchPositionsResponse",
+    "FetchStoredRequest",
+    "FetchStoredResponse",
+    "FetchedBatch",
     "FetchedPartition",
     "FetchedPeerPartition",
     "FetchedPeerTopic",
@@ -348,6 +405,22 @@ __all__ = [
     "IdempotentProduceResponse",
     "IdempotentTopic",
     "IdempotentTopicResult",
+    "IggyGroupRequest",
+    "IggyGroupResponse",
+    "IggyGroupSaid",
+    "IggyGroupTold",
+    "IggyMemberListed",
+    "IggyMemberSaid",
+    "IggyMemberTold",
+    "IggyMembersRequest",
+    "IggyMembersResponse",
+    "IggyOffsetRequest",
+    "IggyOffsetResponse",
+    "IggyPartitionReleased",
+    "IggyPositionChange",
+    "IggyPositionResult",
+    "IggyPositionsRequest",
+    "IggyPositionsResponse",
     "InitProducerRequest",
     "InitProducerResponse",
     "KnownEnd",
@@ -358,6 +431,11 @@ __all__ = [
     "ListedGroup",
     "MemberTopic",
     "OwnedTopic",
+    "PartitionControlRequest",
+    "PartitionControlResponse",
+    "PartitionSize",
+    "PartitionSizesRequest",
+    "PartitionSizesResponse",
     "PartitionTrouble",
     "Ping",
     "PositionToCommit",
@@ -385,6 +463,7 @@ __all__ = [
     "ReserveProducerIdsRequest",
     "ReserveProducerIdsResponse",
     "SeenRequest",
+    "SizedPartition",
     "StatusRequest",
     "StatusResponse",
     "StrayFolder",

@@ -4,6 +4,8 @@ from typing import Final
 
 from tank_protos.generated.tank.alter_topic_request import AlterTopicRequest
 from tank_protos.generated.tank.alter_topic_response import AlterTopicResponse
+from tank_protos.generated.tank.append_stored_request import AppendStoredRequest
+from tank_protos.generated.tank.append_stored_response import AppendStoredResponse
 from tank_protos.generated.tank.await_ends_request import AwaitEndsRequest
 from tank_protos.generated.tank.await_ends_response import AwaitEndsResponse
 from tank_protos.generated.tank.commit_positions_request import CommitPositionsRequest
@@ -42,6 +44,8 @@ from tank_protos.generated.tank.features_request import FeaturesRequest
 from tank_protos.generated.tank.features_response import FeaturesResponse
 from tank_protos.generated.tank.fetch_positions_request import FetchPositionsRequest
 from tank_protos.generated.tank.fetch_positions_response import FetchPositionsResponse
+from tank_protos.generated.tank.fetch_stored_request import FetchStoredRequest
+from tank_protos.generated.tank.fetch_stored_response import FetchStoredResponse
 from tank_protos.generated.tank.find_by_time_request import FindByTimeRequest
 from tank_protos.generated.tank.find_by_time_response import FindByTimeResponse
 from tank_protos.generated.tank.group_heartbeat_request import GroupHeartbeatRequest
@@ -50,10 +54,22 @@ from tank_protos.generated.tank.group_request import GroupRequest
 from tank_protos.generated.tank.group_response import GroupResponse
 from tank_protos.generated.tank.idempotent_produce_request import IdempotentProduceRequest
 from tank_protos.generated.tank.idempotent_produce_response import IdempotentProduceResponse
+from tank_protos.generated.tank.iggy_group_request import IggyGroupRequest
+from tank_protos.generated.tank.iggy_group_response import IggyGroupResponse
+from tank_protos.generated.tank.iggy_members_request import IggyMembersRequest
+from tank_protos.generated.tank.iggy_members_response import IggyMembersResponse
+from tank_protos.generated.tank.iggy_offset_request import IggyOffsetRequest
+from tank_protos.generated.tank.iggy_offset_response import IggyOffsetResponse
+from tank_protos.generated.tank.iggy_positions_request import IggyPositionsRequest
+from tank_protos.generated.tank.iggy_positions_response import IggyPositionsResponse
 from tank_protos.generated.tank.init_producer_request import InitProducerRequest
 from tank_protos.generated.tank.init_producer_response import InitProducerResponse
 from tank_protos.generated.tank.list_groups_request import ListGroupsRequest
 from tank_protos.generated.tank.list_groups_response import ListGroupsResponse
+from tank_protos.generated.tank.partition_control_request import PartitionControlRequest
+from tank_protos.generated.tank.partition_control_response import PartitionControlResponse
+from tank_protos.generated.tank.partition_sizes_request import PartitionSizesRequest
+from tank_protos.generated.tank.partition_sizes_response import PartitionSizesResponse
 from tank_protos.generated.tank.ping import Ping
 from tank_protos.generated.tank.produce_record_batches_request import ProduceRecordBatchesRequest
 from tank_protos.generated.tank.produce_record_batches_response import ProduceRecordBatchesResponse
@@ -104,6 +120,14 @@ REQUESTS: Final[dict[int, type[Message]]] = {
     83: DeletePositionsRequest,
     84: GroupRequest,
     85: DescribeConnectionsRequest,
+    86: FetchStoredRequest,
+    87: AppendStoredRequest,
+    88: PartitionControlRequest,
+    89: PartitionSizesRequest,
+    90: IggyMembersRequest,
+    91: IggyPositionsRequest,
+    92: IggyOffsetRequest,
+    93: IggyGroupRequest,
 }
 """The request messages."""
 
@@ -139,6 +163,14 @@ RESPONSES: Final[dict[int, type[Message]]] = {
     83: DeletePositionsResponse,
     84: GroupResponse,
     85: DescribeConnectionsResponse,
+    86: FetchStoredResponse,
+    87: AppendStoredResponse,
+    88: PartitionControlResponse,
+    89: PartitionSizesResponse,
+    90: IggyMembersResponse,
+    91: IggyPositionsResponse,
+    92: IggyOffsetResponse,
+    93: IggyGroupResponse,
 }
 """The response messages."""
 

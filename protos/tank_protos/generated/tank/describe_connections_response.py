@@ -62,7 +62,7 @@ class ConnectedClient:
     number: int = 0
     """The connection's number, which no other one gets as long as the broker's process runs."""
     protocol: int = 0
-    """1: TANK, 2: Kafka."""
+    """1: TANK, 2: Kafka, 3: Iggy."""
     host: str = ""
     """The host of the client's address; empty: unknown."""
     port: int = 0

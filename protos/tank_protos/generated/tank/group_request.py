@@ -19,8 +19,8 @@ _write_HIHQBB = Struct("<HIHQBB").pack
 
 @dataclass(slots=True)
 class GroupRequest:
-    """A client's request about groups (72 to 74, 80 to 83), as one broker passes it on to the groups'
-    coordinator; on connections for forwarded requests alone."""
+    """A request about groups, of a client (72 to 74, 80 to 83) or of a broker itself (90 to 93), as one
+    broker brings it to the groups' coordinator; on connections for forwarded requests alone."""
 
     ID: ClassVar[int] = 84
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
@@ -48,9 +48,9 @@ class GroupRequest:
     client_host: str = ""
     """The client's address, for people."""
     message_id: int = 0
-    """The id of the client's request."""
+    """The id of the request inside."""
     payload: Buffer = b""
-    """The client's request."""
+    """The request."""
 
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:

@@ -32,7 +32,7 @@ class GroupResponse:
     mark: int = 0
     """The partition's high-water mark when the answer was made; 0: the broker doesn't know it."""
     payload: Buffer = b""
-    """The answer to the client's request, in the version of that."""
+    """The answer to the request inside, in the version of that."""
 
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:

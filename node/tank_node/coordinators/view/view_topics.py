@@ -44,23 +44,28 @@ class ViewTopics(Topics):
         """By topic: its id and the number of its partitions, as far as changes were noted."""
         self._matches: dict[str, _Matches] = {}
 
-    def note(self, change: TopicChange) -> None:
-        """The view has changed."""
+    def note(self, change: TopicChange) -> bool:
+        """The view has changed; returns whether partitions are gone."""
         topic = change.topic
+        topic_id, count = self._counts.get(topic.name, (0, 0))
+        is_fewer = change.kind is ChangeKind.DELETED or (
+            topic_id == topic.topic_id and len(topic.partitions) < count
+        )
         if change.kind is ChangeKind.DELETED:
-            if self._counts.get(topic.name, (0, 0))[0] != topic.topic_id:
-                return  # there is another one of this name already
+            if topic_id != topic.topic_id:
+                return is_fewer  # there is another one of this name already
             self._counts.pop(topic.name)
             for matches in self._matches.values():
                 matches.drop(topic.name)
-        elif self._counts.get(topic.name) == _count(topic):
-            return
+        elif (topic_id, count) == _count(topic):
+            return is_fewer
         else:
             is_new = topic.name not in self._counts
             self._counts[topic.name] = _count(topic)
             if is_new:
                 self._match(topic.name)
         self._version += 1
+        return is_fewer
 
     def _match(self, name: str) -> None:
         for text, matches in list(self._matches.items()):

@@ -1,0 +1,91 @@
+"""Permissions of users as `tank iggy user permissions` takes and shows them."""
+
+from collections.abc import Iterable
+from enum import IntFlag
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from tank_cli.shell.exit_codes import CliError, ExitCode
+
+if TYPE_CHECKING:
+    from tank_protos.users.permissions import Permissions
+
+Right = TypeVar("Right", bound=IntFlag)
+
+
+def parse_permissions(everywhere: str | None, streams: Iterable[str], topics: Iterable[str]) -> "Permissions":
+    """The permissions of `--server`, `--stream` and `--topic`. Raises CliError."""
+    from tank_protos.users.permissions import (
+        GlobalRight,
+        Permissions,
+        StreamPermissions,
+        StreamRight,
+        TopicPermissions,
+        TopicRight,
+    )
+
+    in_streams: dict[int, StreamRight] = {}
+    in_topics: dict[int, dict[int, TopicPermissions]] = {}
+    for said in streams:
+        place, _, rights = said.partition(":")
+        in_streams[_number(place, said)] = _rights(StreamRight, rights)
+    for said in topics:
+        place, _, rights = said.partition(":")
+        stream, _, topic = place.partition("/")
+        named = TopicPermissions(_number(topic, said), _rights(TopicRight, rights))
+        in_topics.setdefault(_number(stream, said), {})[named.topic] = named
+    numbers = sorted(in_streams.keys() | in_topics.keys())
+    found = tuple(
+        StreamPermissions(
+            number,
+            in_streams.get(number, StreamRight(0)),
+            tuple(each for _, each in sorted(in_topics[number].items())) if number in in_topics else None,
+        )
+        for number in numbers
+    )
+    return Permissions(_rights(GlobalRight, everywhere or ""), found or None)
+
+
+def permission_rows(permissions: "Permissions") -> list[tuple[str, list[str]]]:
+    """(server, stream or topic; its rights), in the order of the document."""
+    rows = [("server", _names(permissions.rights))]
+    for stream in permissions.streams or ():
+        rows.append((f"stream {stream.stream}", _names(stream.rights)))
+        rows += [
+            (f"topic {stream.stream}/{topic.topic}", _names(topic.rights)) for topic in stream.topics or ()
+        ]
+    return rows
+
+
+def names_of(rights: type[IntFlag]) -> str:
+    """The rights that there are, for a command's help."""
+    return ", ".join(str(each.name).lower() for each in rights)
+
+
+def _names(rights: IntFlag) -> list[str]:
+    return [str(each.name).lower() for each in type(rights) if rights & each]
+
+
+def _rights(kind: type[Right], text: str) -> Right:
+    found = kind(0)
+    for name in filter(None, (part.strip() for part in text.split(","))):
+        right = kind.__members__.get(name.upper())
+        if right is None:
+            raise CliError(f"There is no right {name}: there are {names_of(kind)}.", ExitCode.USAGE)
+        found |= right
+    return found
+
+
+def _number(text: str, said: str) -> int:
+    if text.isascii() and text.isdigit() and int(text) < 1 << 32:
+        return int(text)
+    raise CliError(
+        f"{said}: write NUMBER:RIGHT,RIGHT for a stream, and STREAM/NUMBER:RIGHT,RIGHT for a topic.",
+        ExitCode.USAGE,
+    )
+
+
+SERVER = click.option("--server", metavar="RIGHT,…", help="Rights for all streams and topics.")
+STREAM = click.option("--stream", multiple=True, metavar="N:RIGHT,…", help="Rights in stream number N.")
+TOPIC = click.option("--topic", multiple=True, metavar="N/M:RIGHT,…", help="Rights in topic M of stream N.")

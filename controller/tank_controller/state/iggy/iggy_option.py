@@ -1,0 +1,13 @@
+"""An option that an Iggy client gave to a topic."""
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True, frozen=True)
+class IggyOption:
+    """One option, exactly as it was sent, because a client that asks gets it back so."""
+
+    key: str
+    kind: int
+    """The kind of the value, by the numbers of Iggy's kinds of headers."""
+    value: bytes

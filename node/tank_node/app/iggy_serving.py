@@ -1,0 +1,119 @@
+"""What serves Iggy's clients in a broker's process: their sessions' parts, and the root user of a new
+cluster."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from tank_node.app.config import ANY_ERA, NodeConfig
+from tank_node.app.host_facts import HostWatch
+from tank_node.app.ports import ListenError, Port
+from tank_node.broker.broker import Broker
+from tank_node.iggy.access import IggyAccess
+from tank_node.iggy.dispatch import open_session
+from tank_node.iggy.services import IggyServices
+from tank_node.iggy.session import IggySession
+from tank_node.iggy.settings import IggySettings
+from tank_node.users.argon2_hasher import Argon2Hasher
+from tank_node.users.authorizer import IggyAuthorizer
+from tank_node.users.logins import UserLogins
+from tank_node.users.password_threads import PasswordThreads
+from tank_node.users.recent_logins import RecentLogins
+from tank_node.users.root_credentials import RootCredentials, RootCredentialsError, root_credentials
+from tank_node.users.root_founder import RootUserFounder
+from tank_protos import feature_levels
+from tank_protos.users.secret import Secret
+
+PASSWORD_FILE_VARIABLE: Final = "IGGY_ROOT_PASSWORD_FILE"
+"""Names the file with the root user's name and password, in one line."""
+_LOOK_S: Final = 1.0
+_KEY_BYTES: Final = 32
+
+
+class IggyServing:
+    """Iggy's protocol of one process. Made on the event loop, after the broker."""
+
+    def __init__(
+        self, config: NodeConfig, port: Port, broker: Broker, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        """Raises ListenError for a root user that can't be configured so, and for a feature level that this
+        version doesn't announce."""
+        _check_level(broker)
+        view, requests = broker.link.view, broker.link.requests
+        is_local = port.address.is_loopback
+        self._broker = broker
+        self._loop = loop
+        self._passwords = PasswordThreads(self._post, Argon2Hasher())
+        recent = RecentLogins(os.urandom(_KEY_BYTES))
+        logins = UserLogins(
+            view.users, self._passwords, recent, broker.clock, self._later, broker.metrics.logins
+        )
+        access = IggyAccess(logins, IggyAuthorizer(view.users), self._passwords, os.urandom)
+        anonymous = config.iggy_anonymous
+        settings = IggySettings(
+            "" if config.iggy_era == ANY_ERA else config.iggy_era,
+            is_local if anonymous is None else anonymous,
+            config.iggy_poll_wait_ms,
+            port.address.port,
+        )
+        self._services = IggyServices(access, settings, HostWatch(str(config.data)).look)
+        credentials = _root_credentials(is_local=is_local)
+        self._founder = RootUserFounder(view.users, requests.users, self._passwords, credentials, _tell)
+        self._timer = loop.call_soon(self._look)
+
+    def open_session(self) -> IggySession:
+        """Makes the session of a client that has connected."""
+        return open_session(self._broker, self._services)
+
+    def close(self) -> None:
+        """Ends the threads and the look at the root user."""
+        self._timer.cancel()
+        self._passwords.close()
+
+    def _look(self) -> None:
+        if self._broker.link.view.feature_level >= feature_levels.IGGY:
+            self._founder.look()
+        self._timer = self._loop.call_later(_LOOK_S, self._look)
+
+    def _post(self, call: Callable[[], None]) -> None:
+        self._loop.call_soon_threadsafe(self._in_tick, call)
+
+    def _later(self, delay_ms: int, call: Callable[[], None]) -> None:
+        self._loop.call_later(delay_ms / 1000, self._in_tick, call)
+
+    def _in_tick(self, call: Callable[[], None]) -> None:
+        """Calls within a tick of the broker, as sessions expect it."""
+        self._broker.begin_tick()
+        call()
+        self._broker.wake()
+
+
+def _check_level(broker: Broker) -> None:
+    in_force = broker.link.view.feature_level
+    if max(in_force, feature_levels.OWN.highest) < feature_levels.IGGY:
+        level, known = feature_levels.IGGY, feature_levels.OWN.highest
+        raise ListenError(
+            f"--iggy: Iggy's clients are served from feature level {level} on, the cluster works at level "
+            f"{in_force}, and this version announces none above {known}: start the broker without --iggy"
+        )
+
+
+def _root_credentials(*, is_local: bool) -> RootCredentials:
+    file = os.environ.get(PASSWORD_FILE_VARIABLE, "")
+    try:
+        text = Path(file).read_text() if file else None
+        return root_credentials(os.environ, text, loopback_only=is_local, random=os.urandom)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ListenError(f"--iggy: {PASSWORD_FILE_VARIABLE}: {file} can't be read: {error}") from None
+    except RootCredentialsError as error:
+        raise ListenError(f"--iggy: {error}") from None
+
+
+def _tell(name: str, password: Secret) -> None:
+    """Shows a generated password, once, to whoever has started the process."""
+    sys.stderr.write(
+        f"Iggy's root user is {name}, with the password {password.reveal().decode()}: it is not shown again\n"
+    )

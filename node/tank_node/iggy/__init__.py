@@ -1,0 +1,18 @@
+"""Iggy's protocol: sessions with its clients of all eras, and the handler of each command. No I/O, no clock.
+
+- `session`: the conversation on one connection, and its requests under way; `dispatch`: the table of
+  commands, and the making of sessions; `services`: what sessions share; `settings`: what an operator sets
+- `access`: who clients are and what they may do; `logins`: logins and their end; `users`, `tokens`: their
+  administration
+- `streams`, `topics`, `partitions`: what there is, and changes of it; `records`: as answers show it
+- `send`, `poll`: messages; `offsets`: how far consumers have come; `groups`: consumers that share partitions
+- `system`: pings, the cluster, figures, clients; `clients`: the open sessions
+- `numbers`: the streams, topics and groups that requests name; `consumers`: the consumers
+- `refusals`: what other rooms refuse, as Iggy's faults
+- `coordinator_wait`: requests that wait for a coordinator; `waits`: short waits
+- `shared_state`: what all sessions of a broker share
+"""
+
+from tank_node.kernel import compiled_path
+
+__path__[:0] = compiled_path(__name__)

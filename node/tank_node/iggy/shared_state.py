@@ -1,0 +1,17 @@
+"""What all of Iggy's sessions of a broker share: each part belongs to the module that makes it."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from tank_node.broker.broker import Broker
+
+Part = TypeVar("Part")
+
+
+def shared(broker: Broker, kind: type[Part], make: Callable[[Broker], Part]) -> Part:
+    """Returns the one object of this class that the broker's sessions share; makes it at the first call."""
+    part = broker.iggy.get(kind)
+    if part is None:
+        part = broker.iggy[kind] = make(broker)
+    assert isinstance(part, kind)
+    return part

@@ -1,0 +1,24 @@
+"""All bounds of Iggy's protocol, each with its reason. Sizes are bytes."""
+
+from typing import Final
+
+MIB: Final = 1024 * 1024
+
+MAX_FRAME_BYTES: Final = 128 * MIB
+"""The longest request: one message of the greatest size with its headers, and a send of the SDKs' greatest
+batch. A broker may take less."""
+
+MAX_COMMAND_BYTES: Final = 10_000_000
+"""The longest payload of a request that sends no messages: Iggy's own bound."""
+
+MAX_PAYLOAD_BYTES: Final = 64_000_000
+"""Of one message: Iggy's own bound."""
+
+MAX_HEADERS_BYTES: Final = 100_000
+"""Of the user headers of one message: Iggy's own bound."""
+
+MAX_HEADER_FIELD_BYTES: Final = 255
+"""Of a header's key, and of its value: Iggy's own bound."""
+
+MAX_SENT_MESSAGES: Final = 1_000_000
+"""In one send. Each costs objects of some 300 bytes until the send is stored."""

@@ -1,0 +1,79 @@
+"""A send's parts but its messages, and its answer.
+
+In the first eras messages follow the partitioning to the end. Since B1 `u32 size of all before the messages`
+stands first, and a count before them.
+"""
+
+from struct import Struct
+from struct import error as StructError
+from typing import Final, NamedTuple
+
+from tank_protos.generated.iggy import Identifier, SendMessagesResponse
+from tank_protos.generated.iggy.send_messages_response import PlacedMessages
+from tank_protos.iggy import partitioning
+from tank_protos.iggy.eras import Era, Framing
+from tank_protos.iggy.errors import IggyError, IggyRefusal
+from tank_protos.iggy.limits import MAX_SENT_MESSAGES
+from tank_protos.iggy.partitioning import Partitioning
+from tank_protos.wire.buffer import Buffer
+from tank_protos.wire.errors import OutOfRange, Truncated
+
+_U32: Final = Struct("<I")
+
+
+class SendRequest(NamedTuple):
+    """A send, whose messages are not looked at yet."""
+
+    stream: Identifier
+    topic: Identifier
+    partitioning: Partitioning
+    messages_count: int | None
+    """How many messages it has; None: they say so themselves."""
+    messages: memoryview
+    """The messages, with the indexes before them that some eras have."""
+
+
+def read(payload: Buffer, era: Era) -> SendRequest:
+    """Returns the parts of a send. Raises WireError."""
+    view = memoryview(payload)
+    start = 0 if era.is_old else _U32.size
+    stream, at = Identifier.read(view, start, era.version)
+    topic, at = Identifier.read(view, at, era.version)
+    chosen, at = partitioning.read(view, at)
+    if era.is_old:
+        return SendRequest(stream, topic, chosen, None, view[at:])
+    try:
+        (size,) = _U32.unpack_from(view)
+        (count,) = _U32.unpack_from(view, at)
+    except StructError:
+        raise Truncated("a send ends before the count of its messages") from None
+    at += _U32.size
+    if size != at - start:
+        raise OutOfRange(f"a send says that {size} bytes are before its messages, where {at - start} are")
+    if not count:
+        raise IggyRefusal(IggyError.INVALID_MESSAGES_COUNT, "a send of no messages")
+    if count > MAX_SENT_MESSAGES:
+        raise too_many(count)
+    return SendRequest(stream, topic, chosen, count, view[at:])
+
+
+def too_many(count: int) -> IggyRefusal:
+    """Returns the error for a send of more messages than are possible."""
+    return IggyRefusal(IggyError.TOO_MANY_MESSAGES, f"a send of {count} messages or more")
+
+
+def answer(stream: int, topic: int, partition: int, base_offset: int, era: Era) -> list[Buffer]:
+    """Returns the payload of the answer to a send that is committed; all numbers are those of the state."""
+    if era.framing is Framing.CLASSIC:
+        return []
+    place = PlacedMessages(stream + era.base, topic + era.base, partition + era.base, base_offset)
+    return SendMessagesResponse([place]).encode(era.version)
+
+
+def request(stream: Identifier, topic: Identifier, chosen: Partitioning, count: int, era: Era) -> bytes:
+    """Returns what stands before the messages of a send, as a client writes it."""
+    parts = (*stream.encode(era.version), *topic.encode(era.version), chosen.encode())
+    if era.is_old:
+        return b"".join(parts)
+    head = b"".join((*parts, _U32.pack(count)))
+    return _U32.pack(len(head)) + head

@@ -1,0 +1,135 @@
+"""The order of answers, repeats of framed requests, and what a session shows of itself."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tank_node.iggy.dispatch import COMMANDS
+from tank_protos.error_codes import ConnectionProtocol
+from tank_protos.generated.iggy import (
+    ClientDetails,
+    CreateStreamRequest,
+    CreateTopicRequest,
+    GetClusterMetadataRequest,
+    GetClusterMetadataResponse,
+    GetMeRequest,
+    GetStreamsRequest,
+    GetStreamsResponse,
+    LoginUserRequest,
+)
+from tank_protos.iggy import classic
+from tank_protos.iggy.commands import IggyCode
+from tank_protos.iggy.eras import A1, B3, V11
+from tank_protos.iggy.identifiers import of_name
+from tank_protos.iggy.kinds import PartitioningKind
+from tank_protos.iggy.partitioning import Partitioning
+from tests.support.clients.iggy_sends import send_payload
+from tests.support.nodes.iggy_line import IggyLine, IggyStatus, logged_in
+from tests.support.nodes.iggy_node import IggyNode
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[IggyNode]:
+    with IggyNode(tmp_path / "data") as node:
+        yield node
+
+
+def test_every_command_but_those_of_routes_and_snapshots_is_served() -> None:
+    left_out = {
+        IggyCode.GET_SNAPSHOT,
+        IggyCode.ATTACH_CONSUMER_SESSION,
+        IggyCode.GET_POLL_ROUTE,
+        IggyCode.GET_OFFSET_ROUTE,
+        IggyCode.LOGIN_SESSION_WITH_TOKEN,  # a VSR client sends it as LOGIN_SESSION
+    }
+    assert set(IggyCode) - {row.code for row in COMMANDS.values()} == left_out
+
+
+def test_frames_may_come_byte_by_byte_and_several_at_once(node: IggyNode) -> None:
+    line = logged_in(node, B3)
+    frame = classic.request(IggyCode.PING, [])
+    for byte in frame:
+        line.feed(bytes([byte]))
+    assert line.answers() == [b""]
+    line.feed(frame * 3)
+    assert line.answers() == [b"", b"", b""]
+
+
+def test_requests_that_follow_one_another_are_answered_in_their_order(node: IggyNode) -> None:
+    line = logged_in(node, B3)
+    line.tell(CreateStreamRequest(name="main"))
+    line.tell(CreateTopicRequest(stream=of_name("main"), partitions_count=1, name="orders"))
+    chosen = Partitioning(PartitioningKind.PARTITION, 0)
+    send = send_payload(B3, of_name("main"), of_name("orders"), chosen, [b"a"])
+    frames = [
+        line.frame(IggyCode.SEND_MESSAGES, send),
+        line.frame(IggyCode.SEND_MESSAGES, send),
+        line.frame(4711, b""),
+        line.frame(IggyCode.PING, b""),
+    ]
+    line.feed(b"".join(frames))
+    assert line.answers() == []  # the disk has not what the first one sent
+    node.settle()
+    line.feed(b"")
+    assert line.answers() == [b"", b"", 3, b""]
+
+
+def test_a_framed_change_that_is_sent_again_is_made_once(node: IggyNode) -> None:
+    line = logged_in(node, V11)
+    payload = b"".join(CreateStreamRequest(name="main").encode(V11.version))
+    first = line.raw(IggyCode.CREATE_STREAM, payload)
+    line.feed(line.frame_again(IggyCode.CREATE_STREAM, payload))
+    assert line.answers() == [first]
+    assert len(line.ask(GetStreamsRequest(), GetStreamsResponse).streams) == 1
+    line.raw(IggyCode.CREATE_STREAM, b"".join(CreateStreamRequest(name="other").encode(V11.version)))
+    line.feed(line.frame_again(IggyCode.CREATE_STREAM, payload, number=1))
+    assert line.answers() == [59]
+
+
+def test_the_cluster_is_this_broker_alone(node: IggyNode) -> None:
+    line = logged_in(node, B3)
+    found = line.ask(GetClusterMetadataRequest(), GetClusterMetadataResponse)
+    assert [(each.ip, each.role, each.status) for each in found.nodes] == [("127.0.0.1", 0, 0)]
+
+
+def test_a_client_sees_itself_and_the_broker_the_client(node: IggyNode) -> None:
+    line = logged_in(node, B3)
+    me = line.ask(GetMeRequest(), ClientDetails).client
+    assert (me.id, me.user_id, me.transport) == (line.session.client_number, 0, 1)
+    facts = line.session.client_facts()
+    assert (facts.protocol, facts.client_id) == (ConnectionProtocol.IGGY, "iggy")
+    assert (facts.software, facts.software_version) == ("iggy B3", "0.9.0")
+    assert "get_me" in facts.requests
+
+
+def test_an_unknown_library_is_served_as_the_newest_classic_era_and_counted(node: IggyNode) -> None:
+    line = IggyLine(node, B3)
+    line.tell(LoginUserRequest("iggy", "iggy", "7.7.7", ""))
+    assert line.session.era is B3
+    assert node.metrics.iggy_unknown_sdks == {"7.7.7": 1}
+    assert node.metrics.iggy_sessions == {"B3": 1}
+
+
+def test_era_a1_shows_itself_by_its_first_topic(node: IggyNode) -> None:
+    line = logged_in(node, A1)
+    line.tell(CreateStreamRequest(stream_id=1, name="main"))
+    line.tell(CreateTopicRequest(stream=of_name("main"), topic_id=1, partitions_count=1, name="orders"))
+    assert line.session.era is A1
+
+
+def test_a_user_who_logs_out_is_nobody(node: IggyNode) -> None:
+    line = logged_in(node, B3)
+    line.raw(IggyCode.LOGOUT_USER)
+    with pytest.raises(IggyStatus, match="40"):
+        line.raw(IggyCode.GET_STREAMS)
+
+
+def test_requests_are_counted_by_command_era_and_outcome(node: IggyNode) -> None:
+    line = logged_in(node, B3)
+    line.raw(IggyCode.GET_STREAMS)
+    with pytest.raises(IggyStatus):
+        line.raw(4711)
+    counted = node.metrics.iggy_requests
+    assert counted["get_streams", "B3", "ok"] == 1
+    assert counted["unknown", "B3", "unknown_command"] == 1

@@ -1,0 +1,99 @@
+"""A broker that serves Iggy's clients, with the controllers' own state behind it."""
+
+import os
+from base64 import b64encode
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+
+from tank_node.broker.broker import Broker
+from tank_node.broker.maintenance import Maintenance
+from tank_node.cluster.users_link import UserOutcome
+from tank_node.coordinators.groups_at_start import GroupsAtStart
+from tank_node.disk import Disk, OsDisk
+from tank_node.iggy.access import IggyAccess
+from tank_node.iggy.services import IggyServices
+from tank_node.iggy.settings import IggySettings
+from tank_node.limits import Limits
+from tank_node.metrics import Metrics
+from tank_node.peers.group_router import router_of
+from tank_node.store.data_folder import DataFolder
+from tank_node.store.flusher import Flusher
+from tank_node.users.authorizer import IggyAuthorizer
+from tank_node.users.logins import UserLogins
+from tank_node.users.password_threads import PasswordVerdict
+from tank_node.users.recent_logins import RecentLogins
+from tank_protos import feature_levels
+from tank_protos.users.secret import Secret
+from tests.support.controllers.state_controller import StateController
+from tests.support.manual_clock import ManualClock
+from tests.support.nodes.bench_node import BenchNode
+
+
+def plain_hash(password: Secret) -> str:
+    """Stands for a hash of argon2, whose form it has."""
+    digest = b64encode(sha256(password.reveal()).digest()).decode().rstrip("=")
+    return f"$argon2id$v=19$m=19456,t=2,p=1$AAECAwQFBgcICQoLDA0ODw${digest}"
+
+
+class PlainPasswords:
+    """Hashes at once, and not well."""
+
+    def check(self, encoded: str, password: Secret, done: Callable[[PasswordVerdict], None]) -> None:
+        done(PasswordVerdict.RIGHT if encoded == plain_hash(password) else PasswordVerdict.WRONG)
+
+    def make(self, password: Secret, done: Callable[[str | None], None]) -> None:
+        done(plain_hash(password))
+
+
+def _at_once(delay_ms: int, call: Callable[[], None]) -> None:
+    call()
+
+
+class IggyNode(BenchNode):
+    """As BenchNode, at Iggy's feature level."""
+
+    def __init__(
+        self,
+        folder: Path,
+        limits: Limits | None = None,
+        level: int = feature_levels.IGGY,
+        disk: Disk | None = None,
+    ) -> None:
+        self.clock = ManualClock()
+        self.state = StateController(self.clock, level)
+        self.metrics = Metrics()
+        self.posted: list[object] = []
+        disk = disk or OsDisk()
+        self.data_folder = DataFolder.open(str(folder), disk, self.clock)
+        self.flusher = Flusher(disk, self.posted.append, clock=lambda: self.clock.monotonic_ms() / 1000)
+        self.broker = Broker(
+            self.data_folder, self.state, self.flusher, self.clock, limits or Limits(), self.metrics
+        )
+        self.broker.open()
+        GroupsAtStart(self.broker, self._coordinate)
+        self.maintenance = Maintenance(self.broker)
+
+    def services(self, settings: IggySettings | None = None) -> IggyServices:
+        """What sessions share: users without argon2, and the root user `iggy`, password `iggy`."""
+        users, passwords = self.state.view.users, PlainPasswords()
+        if users.by_number(0) is None and self.state.view.feature_level >= feature_levels.IGGY:
+            founded: list[UserOutcome] = []
+            self.state.requests.users.found_root("iggy", plain_hash(Secret(b"iggy")), founded.append)
+            assert founded[0].error == 0, founded
+        logins = UserLogins(
+            users, passwords, RecentLogins(bytes(32)), self.clock, _at_once, self.metrics.logins
+        )
+        access = IggyAccess(logins, IggyAuthorizer(users), passwords, os.urandom)
+        return IggyServices(access, settings or IggySettings(anonymous=True))
+
+    def _coordinate(self) -> None:
+        router_of(self.broker)
+
+    def settle(self, ms: int = 0) -> None:
+        """Disks sync, timers fire, and what they lead to is done."""
+        for _ in range(4):
+            self.pass_ms(ms)
+            self.tick()
+            self.sync()
+            self.tick()
