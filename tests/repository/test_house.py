@@ -25,8 +25,14 @@ def test_no_function_has_two_jobs() -> None:
 
 
 def test_folders_are_two_levels_deep_at_most() -> None:
-    """But for Kafka's protocol and the coordinators of groups: docs/decisions/0088 and 0089."""
-    with_rooms = {("node", "tank_node", "kafka"), ("node", "tank_node", "coordinators")}
+    """But for Kafka's protocol, the coordinators of groups, and Iggy's names in the controllers:
+    docs/decisions/0088, 0089 and 0091."""
+    with_rooms = {
+        ("node", "tank_node", "kafka"),
+        ("node", "tank_node", "coordinators"),
+        ("controller", "tank_controller", "state"),
+        ("controller", "tank_controller", "commands"),
+    }
     deep = {
         str(p)
         for p in python_files()

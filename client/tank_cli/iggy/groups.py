@@ -6,7 +6,7 @@ import click
 
 from tank_cli.cluster.options import controller_options
 from tank_cli.iggy.iggy_names import YES, confirm, names_of
-from tank_cli.shell.output import done, note, print_json, print_table
+from tank_cli.shell.output import Json, done, note, print_json, print_table
 from tank_cli.shell.session import CommandSession, offline_options
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def list_groups(session: CommandSession, controllers: "Controllers") -> None:
     topics = {each.topic.topic_id: each for each in names.topics}
     found = [(topics[each.topic_id], each) for each in names.groups if each.topic_id in topics]
     if session.as_json:
-        rows = [
+        rows: list[Json] = [
             {
                 "stream": names.stream_name(topic),
                 "topic": topic.topic.iggy.name,

@@ -7,7 +7,7 @@ import click
 from tank_cli.cluster.options import controller_options
 from tank_cli.iggy.iggy_names import YES, confirm, names_of
 from tank_cli.shell.figures import count_text, plural, time_text
-from tank_cli.shell.output import done, note, print_json, print_table
+from tank_cli.shell.output import Json, done, note, print_json, print_table
 from tank_cli.shell.session import CommandSession, offline_options
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def list_streams(session: CommandSession, controllers: "Controllers") -> None:
     names = names_of(controllers)
     counts = {each.number: len(names.topics_of(each)) for each in names.streams}
     if session.as_json:
-        rows = [
+        rows: list[Json] = [
             {
                 "number": each.number,
                 "name": each.name,

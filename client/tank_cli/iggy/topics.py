@@ -7,7 +7,7 @@ import click
 from tank_cli.cluster.options import controller_options
 from tank_cli.iggy.iggy_names import YES, confirm, names_of
 from tank_cli.shell.figures import count_text
-from tank_cli.shell.output import done, note, print_json, print_table
+from tank_cli.shell.output import Json, done, note, print_json, print_table
 from tank_cli.shell.positions import DurationType, SizeType
 from tank_cli.shell.session import CommandSession, offline_options
 
@@ -30,7 +30,7 @@ def list_topics(session: CommandSession, controllers: "Controllers", stream: str
     names = names_of(controllers)
     found = names.topics if stream is None else names.topics_of(names.stream(stream))
     if session.as_json:
-        rows = [
+        rows: list[Json] = [
             {
                 "stream": names.stream_name(each),
                 "number": each.topic.iggy.number,

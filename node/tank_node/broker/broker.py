@@ -153,7 +153,7 @@ class Broker:
         self.replica_removal.ask()
         self.look_at_volume()
         self.link.on_change(self._on_change)
-        self.link.on_ends_asked(lambda asked: ends_of(self, asked))
+        self.link.on_ends_asked(lambda asked: ends_of(self.partition_by_id, asked))
         self.opening_ms = self.clock.monotonic_ms() - began_ms
 
     def partitions(self) -> Iterator[Partition]:

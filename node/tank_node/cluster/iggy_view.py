@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Generic, TypeVar
 
 from tank_node.cluster.iggy_parts import (
     IggyGroupView,
@@ -13,17 +13,17 @@ from tank_node.cluster.iggy_parts import (
 )
 from tank_protos.generated import control_pb2 as pb
 
-if TYPE_CHECKING:
-    from tank_node.cluster.view import TopicView
+Topic = TypeVar("Topic")
+"""The view's topics, which this module need not know."""
 
 
 @dataclass(slots=True)
-class IggyView:
+class IggyView(Generic[Topic]):
     """Answers what an identifier of Iggy's means. A stream that is being deleted is in no answer. Keep
     numbers and `born`, not objects: a change puts others in their place.
     """
 
-    _by_id: "Mapping[int, TopicView]" = field(repr=False, compare=False)
+    _by_id: Mapping[int, Topic] = field(repr=False, compare=False)
     """The view's topics by id."""
     version: int = field(default=0, compare=False)
     """Rises with every change of a stream, of a topic's Iggy part, and of a group."""
@@ -53,7 +53,7 @@ class IggyView:
         number = self._stream_numbers.get(name)
         return None if number is None else self.stream(number)
 
-    def topics(self, stream: int) -> "list[TopicView]":
+    def topics(self, stream: int) -> list[Topic]:
         """The topics of a stream, by number."""
         if self.stream(stream) is None:
             return []
@@ -63,13 +63,13 @@ class IggyView:
         """The number of topics of a stream."""
         return 0 if self.stream(stream) is None else len(self._topics.get(stream, ()))
 
-    def topic(self, stream: int, number: int) -> "TopicView | None":
+    def topic(self, stream: int, number: int) -> Topic | None:
         """The topic of this number in a stream."""
         topics = self._topics.get(stream)
         topic_id = None if topics is None or self.stream(stream) is None else topics.get(number)
         return None if topic_id is None else self._by_id[topic_id]
 
-    def topic_by_name(self, stream: int, name: str) -> "TopicView | None":
+    def topic_by_name(self, stream: int, name: str) -> Topic | None:
         """The topic of this name in a stream."""
         numbers = self._topic_numbers.get(stream)
         number = None if numbers is None else numbers.get(name)
@@ -113,10 +113,10 @@ class IggyView:
     def replace(
         self,
         streams: Iterable[StreamView],
-        topics: "Iterable[TopicView]",
+        topics: Iterable[tuple[int, IggyTopicView]],
         groups: Iterable[IggyGroupView],
     ) -> None:
-        """Takes these in the place of all."""
+        """Takes these in the place of all. topics: (topic id, Iggy part) of each that has one."""
         self.version += 1
         for known in (
             self._streams, self._stream_numbers, self._topics, self._topic_numbers,
@@ -125,9 +125,8 @@ class IggyView:
             known.clear()
         for stream in streams:
             self._put_stream(stream)
-        for topic in topics:
-            if topic.iggy is not None:
-                self._put_topic(topic.topic_id, topic.iggy)
+        for topic_id, part in topics:
+            self._put_topic(topic_id, part)
         for group in groups:
             self._put_group(group)
 

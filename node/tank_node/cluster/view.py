@@ -159,7 +159,7 @@ class ClusterView:
     _by_name: dict[str, TopicView] = field(default_factory=dict)
     _by_id: dict[int, TopicView] = field(default_factory=dict)
     _ended_producers: set[int] = field(default_factory=set)
-    iggy: IggyView = field(init=False)
+    iggy: "IggyView[TopicView]" = field(init=False)
     """The names of Iggy's clients."""
     users: UsersView = field(default_factory=UsersView)
     """The users of Iggy's clients."""
@@ -224,7 +224,8 @@ class ClusterView:
             change = self._put(topic)
             if before != topic:
                 changes.append(change)
-        self.iggy.replace(whole.streams, whole.topics, whole.iggy_groups)
+        parts = [(each.topic_id, each.iggy) for each in whole.topics if each.iggy is not None]
+        self.iggy.replace(whole.streams, parts, whole.iggy_groups)
         self.users.replace(whole.users)
         self._ended_producers = whole.ended_producers
         self.feature_level = max(self.feature_level, whole.feature_level)

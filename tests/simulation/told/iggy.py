@@ -23,8 +23,10 @@ Request = Callable[[IggyRequests, IggyDone], None]
 def _telling() -> Iterator[ToldStory]:
     """All processes know the level of Iggy's names, and Iggy's clients see the topic as main/orders."""
     story = ToldStory({"flush": "disk"}, LIMITS, ForwardingPolicy.NEVER, clients=False)
-    for machine in (*story.cluster.nodes.values(), *story.brokers.values()):
-        machine.levels = IGGY_LEVELS
+    for controller in story.cluster.nodes.values():
+        controller.levels = IGGY_LEVELS
+    for broker in story.brokers.values():
+        broker.levels = IGGY_LEVELS
     with listening(story.world):
         story.begin()
         story.until(lambda: story.state.feature_level == IGGY, "the level")

@@ -1,6 +1,6 @@
 """What commands about the names of Iggy's clients do to the cluster's state. Pure.
 
-- `streams`, `new_streams`: create, rename, delete
+- `streams`: create, rename, delete; `new_streams`: the creation, which exposing a topic needs, too
 - `iggy_topics`: create and alter topics with their Iggy part; `purging`: purge and shrink them
 - `exposing`: topics of other protocols that Iggy's clients see
 - `iggy_groups`: create and delete groups
