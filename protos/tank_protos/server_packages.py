@@ -3,7 +3,15 @@
 from collections.abc import Iterator
 from importlib.util import find_spec
 
-SERVER_PACKAGES = ("aiohttp", "google", "grpc", "grpc_health", "grpc_reflection", "prometheus_client")
+SERVER_PACKAGES = (
+    "aiohttp",
+    "google",
+    "grpc",
+    "grpc_health",
+    "grpc_reflection",
+    "prometheus_client",
+    "xxhash",
+)
 """The names by which they are imported. `google`: protobuf, which shares that package with others."""
 INSTALL = "pip install 'tank-cluster[server]'"
 
