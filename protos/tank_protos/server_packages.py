@@ -11,6 +11,7 @@ SERVER_PACKAGES = (
     "grpc_health",
     "grpc_reflection",
     "prometheus_client",
+    "xxhash",
 )
 """The names by which they are imported. `google`: protobuf, which shares that package with others."""
 INSTALL = "pip install 'tank-cluster[server]'"
