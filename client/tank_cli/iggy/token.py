@@ -28,7 +28,7 @@ NAME = click.argument("name", metavar="NAME")
 
 @click.group(cls=LazyGroup, table=COMMANDS)
 def token() -> None:
-    """See, create and delete users' personal access tokens."""
+    """See, create and delete personal access tokens."""
 
 
 @click.command()

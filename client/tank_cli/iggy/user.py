@@ -117,8 +117,11 @@ def update(
 
     if rename is None and active is None:
         raise CliError("Say what to change: --rename, --active or --inactive.", ExitCode.USAGE)
-    inactive = None if active is None else not active
-    change = pb.UpdateUser(user=ref_of(named(controllers, name)), name=rename, inactive=inactive)
+    change = pb.UpdateUser(user=ref_of(named(controllers, name)))
+    if rename is not None:
+        change.name = rename
+    if active is not None:
+        change.inactive = not active
     controllers.change(pb.Command(update_user=change))
     _say(session, f"Changed user {name}.", {"updated": rename or name})
 
