@@ -11,6 +11,7 @@ from tank_node.coordinators.iggy.consumer_ids import named_consumer
 from tank_node.limits import Limits
 from tank_node.peers.group_router import router_of
 from tank_node.peers.iggy.iggy_offsets import LONGEST_MS, offsets_of
+from tank_node.peers.iggy.iggy_positions import positions_of
 from tank_node.peers.iggy.position_cache import IggyPlace
 from tank_node.session import Session
 from tank_protos.error_codes import ErrorCode
@@ -166,8 +167,12 @@ def test_a_coordinator_that_has_not_heard_of_the_new_leader_believes_it(cell: Br
     cell.change(1, TOPIC, leader=3, brokers=(3,))
     cell.run(300)
     assert stored(cell, 3, at) == 2
-    told = begin_store(cell, 2, at, 9)
-    cell.run(LONGEST_MS + 500)
+    told: list[ErrorCode] = []
+    former = cell.nodes[2].broker
+    former.begin_tick()
+    positions_of(former).store(at, 9, told.append)
+    former.end_tick()
+    cell.run(200)
     assert told == [ErrorCode.STALE_EPOCH]
     assert stored(cell, 3, at) == 2
 
