@@ -20,6 +20,7 @@ class InstantIggy(ControllerIggyRequests):
     def __init__(self, view: ClusterView, tell: Callable[[TopicChange], None]) -> None:
         super().__init__(view, self)  # type: ignore[arg-type]  # it has what is needed of PendingRequests
         self.now_ms = 1
+        self.shown = view
         self._tell = tell
         self._state = ClusterState(feature_level=IGGY)
         endpoint = pb.Endpoint(name="tank", host="127.0.0.1", port=11011)
@@ -34,19 +35,19 @@ class InstantIggy(ControllerIggyRequests):
         command.now_ms = self.now_ms
         if command.HasField("expose_topic"):
             self._learn(command.expose_topic.topic_id)
-        index = max(self._state.index, self._view.index) + 1
+        index = max(self._state.index, self.shown.index) + 1
         outcome = commands.apply(self._state, index, command)
-        for change in self._view.apply(outcome.delta):
+        for change in self.shown.apply(outcome.delta):
             self._tell(change)
         done(outcome.as_message())
 
     def query(self, query: pb.BrokerQuery, done: Answered) -> None:
         """As PendingRequests."""
-        done(pb.QueryAnswer(index=self._view.index))
+        done(pb.QueryAnswer(index=self.shown.index))
 
     def _learn(self, topic_id: int) -> None:
         """Takes over a topic that was created without a command."""
-        topic = self._view.topic_by_id(topic_id)
+        topic = self.shown.topic_by_id(topic_id)
         if topic is None or topic_id in self._state.topics:
             return
         alone = (BROKER_ID,)
