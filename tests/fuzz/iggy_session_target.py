@@ -21,10 +21,10 @@ from tank_protos.iggy.partitioning import Partitioning
 from tank_protos.wire.errors import WireError
 from tests.fuzz import mutate
 from tests.fuzz.session_node import BugLog
-from tests.support.clients.iggy_polls import read_poll
-from tests.support.clients.iggy_sends import send_payload
-from tests.support.nodes.iggy_line import IggyEvicted, IggyLine, IggyStatus, logged_in
-from tests.support.nodes.iggy_node import IggyNode
+from tests.support.iggy.iggy_line import IggyEvicted, IggyLine, IggyStatus, logged_in
+from tests.support.iggy.iggy_node import IggyNode
+from tests.support.iggy.iggy_polls import read_poll
+from tests.support.iggy.iggy_sends import send_payload
 from tests.support.storage.fault_disk import FaultDisk
 
 FRAMES: Final = 60

@@ -6,6 +6,7 @@
 - `readiness`: when a broker counts as ready after its start
 - `leave`, `leave_calls`, `stop`: the orderly stop
 - `zone`: the broker's rack, taken from Kubernetes
+- `iggy_serving`: what serves Iggy's clients; `host_facts`: the figures of the process and its machine
 """
 
 from tank_node.kernel import compiled_path

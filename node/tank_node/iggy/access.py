@@ -9,7 +9,7 @@ from tank_node.users.logins import UserLogins
 from tank_node.users.password_threads import Passwords
 
 
-class Access(Enum):
+class CommandAccess(Enum):
     """Who may send a command, apart from those that need a permission which is about no stream."""
 
     PUBLIC = "public"

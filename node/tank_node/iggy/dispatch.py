@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Final
 
 from tank_node.broker.broker import Broker
-from tank_node.iggy.access import Access
+from tank_node.iggy.access import CommandAccess
 from tank_node.iggy.clients import note_session
 from tank_node.iggy.services import IggyServices
 from tank_node.iggy.session import EVERY_ERA, Carries, IggyCall, IggyCommand, IggySession
@@ -48,7 +48,7 @@ def _at_first_use(module: str, function: str) -> Callable[[IggyCall, memoryview]
 def _row(
     code: IggyCode,
     module: str,
-    access: Access | IggyAction = Access.LOGGED_IN,
+    access: CommandAccess | IggyAction = CommandAccess.LOGGED_IN,
     eras: range = EVERY_ERA,
     function: str = "",
     carries: Carries = Carries.FIELDS,
@@ -58,16 +58,16 @@ def _row(
 
 
 _ROWS: Final = (
-    _row(IggyCode.PING, "system", Access.PUBLIC),
+    _row(IggyCode.PING, "system", CommandAccess.PUBLIC),
     _row(IggyCode.GET_STATS, "system", IggyAction.READ_SERVERS),
     _row(IggyCode.GET_CLUSTER_METADATA, "system", eras=_since(B2.version)),
     _row(IggyCode.DESCRIBE_OPTIONS, "system", eras=_FRAMED),
     _row(IggyCode.GET_ME, "system"),
     _row(IggyCode.GET_CLIENT, "system", IggyAction.READ_SERVERS),
     _row(IggyCode.GET_CLIENTS, "system", IggyAction.READ_SERVERS),
-    _row(IggyCode.LOGIN_USER, "logins", Access.PUBLIC, _CLASSIC),
-    _row(IggyCode.LOGIN_WITH_TOKEN, "logins", Access.PUBLIC, _CLASSIC),
-    _row(IggyCode.LOGIN_SESSION, "logins", Access.PUBLIC, _FRAMED),
+    _row(IggyCode.LOGIN_USER, "logins", CommandAccess.PUBLIC, _CLASSIC),
+    _row(IggyCode.LOGIN_WITH_TOKEN, "logins", CommandAccess.PUBLIC, _CLASSIC),
+    _row(IggyCode.LOGIN_SESSION, "logins", CommandAccess.PUBLIC, _FRAMED),
     _row(IggyCode.LOGOUT_USER, "logins", eras=_since(A1.version)),
     _row(IggyCode.GET_USER, "users", eras=_since(A1.version)),
     _row(IggyCode.GET_USERS, "users", IggyAction.READ_USERS, _since(A1.version)),

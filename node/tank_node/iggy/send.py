@@ -24,7 +24,7 @@ _MOST_TURNS: Final = 1024
 """How many topics one connection sends to before it begins their partitions anew."""
 
 
-class _Sending:
+class _SendCall:
     """A request, until its batch is stored."""
 
     __slots__ = ("call", "partition", "stream", "topic")
@@ -56,7 +56,7 @@ def send_messages(call: "IggyCall", payload: memoryview) -> None:
         batch = sent_messages.record_batch(sent, era, now_ms)
     else:
         batch = sent_messages.tank_batch(sent, era, now_ms)
-    sending = _Sending(call, stream.number, iggy_part(topic).number, number)
+    sending = _SendCall(call, stream.number, iggy_part(topic).number, number)
     stored_partitions(session.broker).append((topic.topic_id, number), batch, session, sending.done)
 
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from tank_node.broker.broker import Broker
 from tank_node.client_facts import NO_VERSION, ClientFacts
-from tank_node.iggy.access import Access
+from tank_node.iggy.access import CommandAccess
 from tank_node.iggy.refusals import IggyFault
 from tank_node.iggy.services import HostFacts, IggyServices
 from tank_node.iggy.waits import Farewell
@@ -80,7 +80,7 @@ class IggyCommand:
     handle: "Callable[[IggyCall, memoryview], None]"
     """Takes the call and the request's payload, which is valid during the handler's call. Raises WireError
     for one that it can't read, IggyRefusal with an error. The first request may replace it."""
-    access: Access | IggyAction
+    access: CommandAccess | IggyAction
     """Who may send the command; what it is about is checked by the handler."""
     eras: range = EVERY_ERA
     """The versions of the eras that know the command."""
@@ -425,14 +425,14 @@ class IggySession(Session):
             raise
 
     def _denial(self, command: IggyCommand) -> IggyError | None:
-        if command.access is Access.PUBLIC:
+        if command.access is CommandAccess.PUBLIC:
             return None
         principal = self.principal
         if principal is None or not self.access.logins.is_current(principal):
             self.principal = None
             return IggyError.UNAUTHENTICATED
         needed = command.access
-        may = isinstance(needed, Access) or self.access.authorizer.allows(principal, needed)
+        may = isinstance(needed, CommandAccess) or self.access.authorizer.allows(principal, needed)
         return None if may else IggyError.UNAUTHORIZED
 
     # --- output ----------------------------------------------------------------------------------

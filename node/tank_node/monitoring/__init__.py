@@ -3,6 +3,7 @@
 - `health`: whether a node can do its work, and its problems
 - `metrics_collector`, `health_collector`, `replication`, `groups`: families of Prometheus metrics
 - `http`: the port for /metrics, /healthz and /readyz
+- `iggy`: what Iggy's clients asked for, as Prometheus families
 """
 
 from tank_node.kernel import compiled_path

@@ -30,9 +30,9 @@ from tank_protos.iggy.identifiers import of_name, of_number
 from tank_protos.iggy.kinds import PartitioningKind, PollingKind
 from tank_protos.iggy.partitioning import Partitioning
 from tank_protos.wire.errors import WireError
-from tests.support.clients.iggy_sends import send_payload
-from tests.support.nodes.iggy_line import IggyEvicted, IggyLine, IggyStatus, logged_in
-from tests.support.nodes.iggy_node import IggyNode
+from tests.support.iggy.iggy_line import IggyEvicted, IggyLine, IggyStatus, logged_in
+from tests.support.iggy.iggy_node import IggyNode
+from tests.support.iggy.iggy_sends import send_payload
 
 MAIN, ORDERS = of_name("main"), of_name("orders")
 BOTH = pytest.mark.parametrize("era", [B3, V11], ids=["B3", "V11"])

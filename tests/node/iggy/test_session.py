@@ -24,9 +24,9 @@ from tank_protos.iggy.eras import A1, B3, V11
 from tank_protos.iggy.identifiers import of_name
 from tank_protos.iggy.kinds import PartitioningKind
 from tank_protos.iggy.partitioning import Partitioning
-from tests.support.clients.iggy_sends import send_payload
-from tests.support.nodes.iggy_line import IggyLine, IggyStatus, logged_in
-from tests.support.nodes.iggy_node import IggyNode
+from tests.support.iggy.iggy_line import IggyLine, IggyStatus, logged_in
+from tests.support.iggy.iggy_node import IggyNode
+from tests.support.iggy.iggy_sends import send_payload
 
 
 @pytest.fixture

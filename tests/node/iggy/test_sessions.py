@@ -31,10 +31,10 @@ from tank_protos.iggy.eras import A3, B1, B2, ERAS, SEED, V11, Era
 from tank_protos.iggy.identifiers import of_name, of_number
 from tank_protos.iggy.kinds import PartitioningKind, PollingKind
 from tank_protos.iggy.partitioning import Partitioning
-from tests.support.clients.iggy_polls import Polled, read_poll
-from tests.support.clients.iggy_sends import send_payload
-from tests.support.nodes.iggy_line import IggyLine, IggyStatus, logged_in
-from tests.support.nodes.iggy_node import IggyNode
+from tests.support.iggy.iggy_line import IggyLine, IggyStatus, logged_in
+from tests.support.iggy.iggy_node import IggyNode
+from tests.support.iggy.iggy_polls import Polled, read_poll
+from tests.support.iggy.iggy_sends import send_payload
 
 EVERY = pytest.mark.parametrize("era", ERAS, ids=[era.name for era in ERAS])
 TOPIC = of_name("orders")

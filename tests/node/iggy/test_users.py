@@ -34,8 +34,8 @@ from tank_protos.iggy.commands import IggyCode
 from tank_protos.iggy.eras import A3, B3, V11, Era
 from tank_protos.iggy.identifiers import of_name, of_number
 from tank_protos.users.permissions import GlobalRight, Permissions
-from tests.support.nodes.iggy_line import IggyLine, IggyStatus, logged_in
-from tests.support.nodes.iggy_node import IggyNode
+from tests.support.iggy.iggy_line import IggyLine, IggyStatus, logged_in
+from tests.support.iggy.iggy_node import IggyNode
 
 ERAS = pytest.mark.parametrize("era", [A3, B3, V11], ids=["A3", "B3", "V11"])
 READER = of_name("reader")

@@ -19,7 +19,7 @@ from tank_protos.iggy.commands import VsrOperation, is_framed, is_replicated, op
 from tank_protos.iggy.eras import A3, B1, B2, B3, SEED, V11, Era, Framing
 from tank_protos.wire.buffer import Buffer
 from tank_protos.wire.message import Message
-from tests.support.nodes.iggy_node import IggyNode
+from tests.support.iggy.iggy_node import IggyNode
 
 _SDK = {A3.name: "0.6.202", B1.name: "0.7.0", B2.name: "0.8.0", B3.name: "0.9.0"}
 
