@@ -70,7 +70,7 @@ MODULES = (
         "kafka.fetch.fetch_read",
         "kafka.fetch.fetch_sessions",
     ),
-    *("kafka.fetch.bundle_converter", "kafka.fetch.partition_read", "kafka.shared_state"),
+    *("kafka.fetch.bundle_converter", "kafka.fetch.partition_read", "broker.shared_parts"),
     *("kafka.topics.delete_records", "kafka.groups.offset_commit"),
     *("kafka.groups.commit_forms", "kafka.learned_forms"),
     *("kafka.produce.produce", "kafka.produce.produce_answer", "kafka.produce.produce_forms"),

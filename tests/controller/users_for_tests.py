@@ -42,7 +42,10 @@ def delete_user(user: UserState) -> pb.Command:
 
 
 def update_user(user: UserState, name: str | None = None, inactive: bool | None = None) -> pb.Command:
-    return pb.Command(update_user=pb.UpdateUser(user=ref(user), name=name, inactive=inactive))
+    update = pb.UpdateUser(user=ref(user), name=name)
+    if inactive is not None:
+        update.inactive = inactive
+    return pb.Command(update_user=update)
 
 
 def change_password(user: UserState, password: str) -> pb.Command:

@@ -25,11 +25,12 @@ def test_no_function_has_two_jobs() -> None:
 
 
 def test_folders_are_two_levels_deep_at_most() -> None:
-    """But for Kafka's protocol, the coordinators of groups, and Iggy's names in the controllers:
-    docs/decisions/0088, 0089 and 0091."""
+    """But for Kafka's protocol, the coordinators of groups, Iggy's names in the controllers, and what brokers
+    say to each other of Iggy's clients: docs/decisions/0088, 0089, 0091 and 0096."""
     with_rooms = {
         ("node", "tank_node", "kafka"),
         ("node", "tank_node", "coordinators"),
+        ("node", "tank_node", "peers"),
         ("controller", "tank_controller", "state"),
         ("controller", "tank_controller", "commands"),
     }

@@ -65,6 +65,7 @@ BASES: Final = {
     "tank_controller.JournalError": "an error that callers catch, and one that says more",
     "tank_controller.RaftState": "the paper's variables, which all roles work on",
     "tank_node.BatchRun": "an interface: a log does not know whose batches it stores",
+    "tank_node.Completion": "an interface: a partition does not know who waits for its appends",
     "tank_node.Dialer": "an interface: peers dial without knowing the server",
     "tank_node.FetchWait": "a wait for data, and one for what another broker leads beside it",
     "tank_node.IggyKnown": "an interface: machines of groups do not know the view",

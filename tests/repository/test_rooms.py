@@ -18,6 +18,8 @@ PACKAGES: Final = (
 
 MOST_FILES: Final = 20
 FULL_ROOMS: Final = {
+    "controller/tank_controller/leader": "the tasks of a controller that leads, and who asks it: one a file",
+    "node/tank_node/log": "the parts of one log, and what is done to it: one a file",
     "node/tank_node/tank": "a protocol: a subject of it a file",
     "node/tank_node/iggy": "a protocol: a subject of it a file",
 }

@@ -1,6 +1,7 @@
 """The topics and partitions of this node, and their shared tick.
 
 - `broker`: topics, partitions, the tick
+- `shared_parts`: what the sessions of each protocol share
 - `deadlines`: deadlines of requests that wait for a high-water mark
 - `topic_ids`: the 16 bytes by which Kafka's clients, and records of groups, name a topic
 - `topic_waits`: requests that wait until topics are created or deleted, or have other leaders

@@ -101,19 +101,10 @@ class Broker:
         beliefs = Beliefs(link, metrics, self._view_epoch, self._follow_view)
         self.followers = Followers(link, flusher, self.partition_by_id, beliefs)
         self.forwarding = Forwarding()
-        self.kafka: dict[type, object] = {}
-        """What the sessions of Kafka's protocol share, by class, see `kafka.shared_state`."""
-        self.iggy: dict[type, object] = {}
-        """What those of Iggy's protocol share, likewise, see `iggy.shared_state`."""
+        self.shared: dict[type, object] = {}
+        """What all sessions share of each protocol, by class; see `shared_parts`."""
         self.groups: object = None
-        """The coordinator of consumer groups, made at its first use likewise, see `coordinators.groups`."""
-        self.group_router: object = None
-        """The way to the groups' coordinators, made at its first use likewise, see `peers.group_router`."""
-        self.stored: object = None
-        """Stored batches of partitions led anywhere, made at its first use likewise, see
-        `stored.stored_partitions`."""
-        self.iggy_peers: dict[type, object] = {}
-        """What speaks for Iggy's clients between brokers, by class, made at its first use likewise."""
+        """The coordinator of consumer groups, made at its first use, see `coordinators.groups`."""
         self.has_all_positions = False
         """Whether the controllers have said that they hold no positions of groups. They get none any more."""
         self.wake: Callable[[], None] = _nothing
@@ -147,7 +138,7 @@ class Broker:
         delete_purged(self.data_folder, views)
         strays = self.data_folder.set_aside_unknown({view.topic_id for view in views})
         self._strays = measure_strays(self.data_folder, strays)
-        self.link.on_registered(self._on_registered)
+        self.link.on_registered(self.take_part)
         for view in views:
             self.take_in(view)
         self.replica_removal.ask()
@@ -305,16 +296,12 @@ class Broker:
 
     # --- topics ----------------------------------------------------------------------------------
 
-    def _on_registered(self) -> None:
-        self.begin_tick()
-        self.take_part()
-
     def take_part(self) -> None:
-        """Takes roles and pushes from now on, once this process's registration is committed, in the view, and
-        in the data folder. Until the folder has it the controllers keep this broker fenced. Does nothing
-        where that is done; call it now and then."""
+        """Takes roles and pushes once this process's registration is committed, in the view and in the data
+        folder; till then the controllers keep it fenced. Call it now and then."""
         if self.roles.registered or not self.link.broker_epoch:
             return
+        self.begin_tick()
         recorded = self.data_folder.mark_registered(self.link.broker_epoch)
         self.link.hold_back(on=not recorded)
         if not recorded:
@@ -325,11 +312,15 @@ class Broker:
         self.replica_removal.ask()
 
     def partition_by_id(self, topic_id: int, number: int) -> Partition | None:
-        """The open replica of this topic and partition; None where there is none. A topic that was deleted
-        and created again under its name has another id, and other replicas."""
+        """The open replica of this topic and partition; None where there is none."""
+        topic = self._topic_by_id(topic_id)
+        return None if topic is None else topic.partitions.get(number)
+
+    def _topic_by_id(self, topic_id: int) -> Topic | None:
+        """A topic that was deleted and created again under its name has another id, and other replicas."""
         view = self.link.view.topic_by_id(topic_id)
         topic = None if view is None else self.topics.get(view.name)
-        return None if topic is None or topic.view.topic_id != topic_id else topic.partitions.get(number)
+        return None if topic is None or topic.view.topic_id != topic_id else topic
 
     def placed(self, partition: Partition) -> PartitionView | None:
         """The partition in the view: its leader, replicas and epochs. None when its topic is gone."""
@@ -445,12 +436,10 @@ class Broker:
 
     def _delete_replica(self, topic_id: int, number: int) -> None:
         """Deletes a replica that no leader counts on any more."""
-        view = self.link.view.topic_by_id(topic_id)
-        topic = None if view is None else self.topics.get(view.name)
-        if topic is None or topic.view.topic_id != topic_id:
-            return  # the topic was deleted, with all its replicas
-        self.begin_tick()
-        self._remove(topic, number, "was moved to other brokers")
+        topic = self._topic_by_id(topic_id)
+        if topic is not None:  # else it was deleted, with all its replicas
+            self.begin_tick()
+            self._remove(topic, number, "was moved to other brokers")
 
     def _remove_earlier(self, topic: Topic, placed: PartitionView, settings: LogSettings) -> None:
         """Deletes the replica here of an earlier partition of the number, which the cluster has removed."""
@@ -477,15 +466,9 @@ class Broker:
             logger.error("partition %s/%d can't be opened: %s", topic.name, number, error)
             return None
         partition = Partition(
-            topic.name,
-            number,
-            log,
-            tick=self.tick,
-            limits=self.limits,
-            metrics=self.metrics,
-            refusals=self.refusals,
-            on_failure=self._on_failure,
-        )
+            topic.name, number, log, tick=self.tick, limits=self.limits, metrics=self.metrics,
+            refusals=self.refusals, on_failure=self._on_failure,
+        )  # fmt: skip
         topic.partitions[number] = partition
         topic.broken.pop(number, None)
         self._by_log[log] = partition

@@ -10,7 +10,6 @@
 - `numbers`: the streams, topics and groups that requests name; `consumers`: the consumers
 - `refusals`: what other rooms refuse, as Iggy's faults
 - `coordinator_wait`: requests that wait for a coordinator; `waits`: short waits
-- `shared_state`: what all sessions of a broker share
 """
 
 from tank_node.kernel import compiled_path

@@ -5,7 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tank_node.broker.broker import Broker
-from tank_node.iggy.shared_state import shared
+from tank_node.broker.shared_parts import shared
 
 if TYPE_CHECKING:
     from tank_node.iggy.session import IggySession

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tank_node.iggy.session import IggyCall
 
 
-def iggy_view(call: "IggyCall") -> IggyView:
+def iggy_view(call: "IggyCall") -> IggyView[TopicView]:
     """What this broker knows of streams and groups."""
     return call.session.broker.link.view.iggy
 

@@ -12,7 +12,6 @@ What all requests stand on lies here, and the requests in rooms by their subject
 - `leaders`: who leads a partition, and where a client reaches a broker; `client_host`: a client's address
 - `led`: the partition that a request names; `settling`: waiting until its leader knows its end, and
   pauses of long requests
-- `shared_state`: what all sessions of a broker share
 - `topic_changes`: changes of topics, until the controllers have made them
 - `authorized_operations`: what a client may do
 - `api_versions`: the requests that this broker answers, in which versions

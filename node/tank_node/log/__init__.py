@@ -5,7 +5,7 @@
 - `staged`: batches that a tick is about to write; `flush_work`: the files that an fsync round syncs
 - `producers`, `epoch_history`: idempotent producers, and leader epochs, by the batches in a log
 - `pushed`, `pushing`: storing a leader's pushes, and reading batches to push
-- `time_search`: finding records by their timestamps
+- `time_search`, `append_search`: finding records by their timestamps, and by the time of their append
 - `refill`: emptying a log, to copy it anew from its leader
 - `maintenance`, with `retention` and `compaction`: removing and rewriting segments, at intervals
 - `recovery` and `mend`, with `folder_files` and `checkpoint`: opening a log after a crash, and after damage

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Final
 
 from tank_node.broker.broker import Broker
+from tank_node.broker.shared_parts import shared
 from tank_node.cluster.view import NO_LEADER
 from tank_node.coordinators.machine.group_error import GroupError
 from tank_node.coordinators.machine.group_requests import CommitRequest, CommittedOffset, TopicPartition
@@ -265,7 +266,4 @@ def _joined(answers: Sequence[Message | GroupError]) -> ListGroupsResponse | Gro
 
 def router_of(broker: Broker) -> GroupRouter:
     """Returns the way to the coordinators of this broker's clients; makes it at the first call."""
-    router = broker.group_router
-    if not isinstance(router, GroupRouter):
-        router = broker.group_router = GroupRouter(broker)
-    return router
+    return shared(broker, GroupRouter, GroupRouter)

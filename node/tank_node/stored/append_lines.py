@@ -1,15 +1,31 @@
 """The order of appends that wait for their leader."""
 
 from collections import deque
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Protocol, TypeAlias
 
 from tank_node.stored.results import Place
 
-if TYPE_CHECKING:
-    from tank_node.stored.append_call import AppendCall
-
 LineKey: TypeAlias = tuple[int, Place]
 """A client's connection, by its serial number, and a partition."""
+
+
+class WaitingAppend(Protocol):
+    """An append in a line."""
+
+    @property
+    def key(self) -> LineKey:
+        """Its line."""
+
+    @property
+    def held_bytes(self) -> int:
+        """The bytes of its batch."""
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether an attempt is to be waited for."""
+
+    def attempt(self) -> None:
+        """Tries it, at the partition's leader as it is now."""
 
 
 class AppendLines:
@@ -19,7 +35,7 @@ class AppendLines:
     __slots__ = ("_lines", "_running", "held_bytes")
 
     def __init__(self) -> None:
-        self._lines: dict[LineKey, deque[AppendCall]] = {}
+        self._lines: dict[LineKey, deque[WaitingAppend]] = {}
         self._running: set[LineKey] = set()
         """The lines of which `go_on` tries appends now."""
         self.held_bytes = 0
@@ -29,14 +45,14 @@ class AppendLines:
         """Whether an append of this connection waits for the partition."""
         return key in self._lines
 
-    def join(self, call: "AppendCall") -> bool:
+    def join(self, call: WaitingAppend) -> bool:
         """Puts an append at the end of its line. Returns whether it is the first one there."""
         line = self._lines.setdefault(call.key, deque())
         line.append(call)
         self.held_bytes += call.held_bytes
         return len(line) == 1
 
-    def leave(self, call: "AppendCall") -> None:
+    def leave(self, call: WaitingAppend) -> None:
         """Takes the first append out of its line, and goes on with the next one."""
         line = self._lines[call.key]
         assert line[0] is call, "only the first append of a line is tried"

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from tank_node.broker.broker import Broker
+from tank_node.broker.shared_parts import shared
 from tank_node.limits import CACHED_SIZES
 from tank_node.segment.record import FORMAT_KAFKA, FORMAT_TANK
 from tank_node.session import Session
@@ -119,7 +120,4 @@ class StoredPartitions:
 
 def stored_partitions(broker: Broker) -> StoredPartitions:
     """The one object of this broker; made at the first call."""
-    found = broker.stored
-    if not isinstance(found, StoredPartitions):
-        found = broker.stored = StoredPartitions(broker)
-    return found
+    return shared(broker, StoredPartitions, StoredPartitions)

@@ -286,7 +286,9 @@ def test_iggys_clients_are_served_where_an_option_says_so() -> None:
     assert str(config.iggy) == "127.0.0.1:8090"
     assert (config.iggy_era, config.iggy_anonymous, config.iggy_poll_wait_ms) == ("B3", False, 500)
     assert (load().iggy_era, load().iggy_anonymous, load().iggy_poll_wait_ms) == ("auto", None, 0)
-    for wrong in ({"iggy_era": "Z"}, {"iggy_poll_wait_ms": "20001"}, {"iggy": "nowhere"}):
+    refused: list[dict[str, str | None]]
+    refused = [{"iggy_era": "Z"}, {"iggy_poll_wait_ms": "20001"}, {"iggy": "nowhere"}]
+    for wrong in refused:
         with pytest.raises(ConfigError):
             load(wrong)
 

@@ -38,7 +38,7 @@ def _telling() -> Iterator[ToldStory]:
         yield story
 
 
-def _view(machine: BrokerMachine) -> IggyView:
+def _view(machine: BrokerMachine) -> IggyView[TopicView]:
     assert machine.link is not None
     return machine.link.view.iggy
 

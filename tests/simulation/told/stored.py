@@ -1,7 +1,7 @@
 """Told stories of sessions that append stored batches to a partition that another broker leads. A leads; a
 session at B appends."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
@@ -47,9 +47,13 @@ class StoredSession:
 
     def append(self, *values: bytes) -> None:
         """A batch for each, in one tick."""
-        self._do(lambda: [self._append(value) for value in values])
+        self._do(lambda: self._append(values))
 
-    def _append(self, value: bytes) -> None:
+    def _append(self, values: Sequence[bytes]) -> None:
+        for value in values:
+            self._append_one(value)
+
+    def _append_one(self, value: bytes) -> None:
         broker = self._machine.broker
         assert broker is not None
         batch = bundle.as_batch(bundle.encode([value], timestamps=self._story.world.now_ms()))

@@ -93,3 +93,6 @@ class StateController:
 
     def say_room(self, room: Room) -> None:
         self.room = room
+
+    def hold_back(self, *, on: bool) -> None:
+        """As ControllerLink."""

@@ -3,8 +3,8 @@
 from typing import Final, TypeAlias
 
 from tank_node.broker.broker import Broker
+from tank_node.broker.shared_parts import shared
 from tank_node.kafka.led import NO_EPOCH
-from tank_node.kafka.shared_state import shared
 from tank_node.log.epoch_history import epoch_at
 from tank_node.metrics import Metrics
 from tank_node.partition.partition import Partition

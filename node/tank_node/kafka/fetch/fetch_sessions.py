@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from typing import Final, TypeAlias
 
 from tank_node.broker.broker import Broker
+from tank_node.broker.shared_parts import shared
 from tank_node.kafka.errors import KafkaError
-from tank_node.kafka.shared_state import shared
 from tank_node.limits import Limits
 from tank_node.metrics import Metrics
 from tank_protos.generated.kafka.fetch_request import FetchPartition, FetchTopic, ForgottenTopic

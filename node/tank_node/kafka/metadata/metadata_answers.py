@@ -7,7 +7,7 @@ When a broker stops, all clients ask at once for the new leaders, and most of th
 from typing import Final, NamedTuple
 
 from tank_node.broker.broker import Broker
-from tank_node.kafka.shared_state import shared
+from tank_node.broker.shared_parts import shared
 
 MIN_BYTES: Final = 16 * 1024
 """Shorter answers are not kept: they are made in a millisecond or two."""

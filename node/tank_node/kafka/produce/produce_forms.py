@@ -10,11 +10,11 @@ from struct import Struct
 from typing import Final
 
 from tank_node.broker.broker import Broker, Topic
+from tank_node.broker.shared_parts import shared
 from tank_node.kafka.produce.produce_answer import NO_APPEND_TIME, ProduceAnswer, log_start_offset
 from tank_node.kafka.produce.produced_records import CheckedBatch, InTransaction, checked_batch
 from tank_node.kafka.produce.request_room import RequestRoom
 from tank_node.kafka.session import SIZE_BYTES, KafkaApi, KafkaCall, KafkaSession, LearnedRequests
-from tank_node.kafka.shared_state import shared
 from tank_node.limits import Limits
 from tank_node.metrics import OK
 from tank_node.partition.partition import Partition

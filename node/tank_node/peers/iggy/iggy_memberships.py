@@ -7,6 +7,7 @@ from functools import partial
 from typing import Final
 
 from tank_node.broker.broker import Broker
+from tank_node.broker.shared_parts import shared
 from tank_node.cluster.view import NO_LEADER
 from tank_node.coordinators.group_timer import GroupTimer
 from tank_node.coordinators.iggy.consumer_ids import group_consumer
@@ -328,8 +329,8 @@ def _ignore(error: ErrorCode) -> None:
 
 def memberships_of(broker: Broker) -> IggyMemberships:
     """Returns the memberships of one broker's connections; makes them at the first call."""
-    memberships = broker.iggy_peers.get(IggyMemberships)
-    if not isinstance(memberships, IggyMemberships):
-        made = IggyMemberships(broker, router_of(broker))
-        memberships = broker.iggy_peers[IggyMemberships] = made
-    return memberships
+    return shared(broker, IggyMemberships, _made)
+
+
+def _made(broker: Broker) -> IggyMemberships:
+    return IggyMemberships(broker, router_of(broker))

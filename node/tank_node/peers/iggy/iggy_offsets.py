@@ -6,6 +6,7 @@ from functools import partial
 from typing import Final
 
 from tank_node.broker.broker import Broker
+from tank_node.broker.shared_parts import shared
 from tank_node.cluster.view import NO_LEADER
 from tank_node.coordinators.group_timer import GroupTimer
 from tank_node.coordinators.machine.group_error import GroupError
@@ -198,8 +199,8 @@ def _alone(done: Callable[[ErrorCode], None], error: ErrorCode, offset: int | No
 
 def offsets_of(broker: Broker) -> IggyOffsets:
     """Returns the way to stored offsets of one broker's sessions; makes it at the first call."""
-    offsets = broker.iggy_peers.get(IggyOffsets)
-    if not isinstance(offsets, IggyOffsets):
-        made = IggyOffsets(broker, router_of(broker), positions_of(broker))
-        offsets = broker.iggy_peers[IggyOffsets] = made
-    return offsets
+    return shared(broker, IggyOffsets, _made)
+
+
+def _made(broker: Broker) -> IggyOffsets:
+    return IggyOffsets(broker, router_of(broker), positions_of(broker))

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Final
 
 from tank_node.broker.broker import Broker
+from tank_node.broker.shared_parts import shared
 from tank_node.cluster.view import NO_LEADER
 from tank_node.coordinators.group_timer import GroupTimer
 from tank_node.coordinators.iggy.consumer_ids import committed_of, offset_of
@@ -281,7 +282,8 @@ def _ignore() -> None:
 def positions_of(broker: Broker) -> IggyPositions:
     """Returns the positions of Iggy's consumers in the partitions that this broker leads; makes them at the
     first call."""
-    positions = broker.iggy_peers.get(IggyPositions)
-    if not isinstance(positions, IggyPositions):
-        positions = broker.iggy_peers[IggyPositions] = IggyPositions(broker, router_of(broker))
-    return positions
+    return shared(broker, IggyPositions, _made)
+
+
+def _made(broker: Broker) -> IggyPositions:
+    return IggyPositions(broker, router_of(broker))

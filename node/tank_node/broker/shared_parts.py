@@ -1,4 +1,4 @@
-"""What all of Iggy's sessions of a broker share: each part belongs to the module that makes it."""
+"""What the sessions of a broker share: each part belongs to the room that makes it; the broker keeps them."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -10,8 +10,8 @@ Part = TypeVar("Part")
 
 def shared(broker: Broker, kind: type[Part], make: Callable[[Broker], Part]) -> Part:
     """Returns the one object of this class that the broker's sessions share; makes it at the first call."""
-    part = broker.iggy.get(kind)
+    part = broker.shared.get(kind)
     if part is None:
-        part = broker.iggy[kind] = make(broker)
+        part = broker.shared[kind] = make(broker)
     assert isinstance(part, kind)
     return part
