@@ -61,6 +61,7 @@ MODULES = (
         "segment.record",
     ),
     *("segment.segment", "segment.segments", "log.staged", "log.tail"),
+    *("iggy.session", "iggy.waits"),
     *("kafka.session", "kafka.settling", "kafka.leaders", "broker.topic_ids", "kafka.led"),
     *(
         "kafka.fetch.fetch",
@@ -89,6 +90,7 @@ MODULES = (
     *("replication.role", "replication.stream"),
     *("server.connection", "server.connections", "server.loop", "server.memory"),
     *("server.receiver", "server.server", "server.transport"),
+    *("stored.appending", "stored.deletion", "stored.flushing", "stored.read_wait"),
     *("tank.acks", "tank.end_waits", "tank.ends", "tank.fetch", "tank.fetch_fast"),
     *(
         "tank.fetch_templates",
