@@ -1,23 +1,27 @@
 """`make iggy`: stock clients of Iggy's protocol against a broker of ours.
 
 Each package is installed into an environment of its own, and walks through everything that it can do against
-a fresh broker; each step is printed as OK or FAIL. `--into FILE` puts what was run into the table of that
-page. Exit code 1 when a step failed.
+a fresh broker, or by way of one broker of a fresh cluster; each step is printed as OK or FAIL. `--into FILE`
+puts what was run into the table of that page. Exit code 1 when a step failed.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import venv
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
+from unittest.mock import patch
 
 from tests.iggy_clients.table import Walked, with_table
 from tests.support.patience import patient
 from tests.support.processes.broker_process import BrokerProcess
+from tests.support.processes.cluster import LocalCluster, swept
 from tests.support.processes.ports import free_port
 
 PACKAGES: Final = (
@@ -47,12 +51,27 @@ def installed(folder: Path, package: str) -> Path | None:
     return python
 
 
-def walked(python: Path, folder: Path) -> dict[str, str]:
-    """Runs a walk against a fresh broker; returns what was wrong at each step."""
-    address = f"127.0.0.1:{free_port()}"
+@contextlib.contextmanager
+def _served(folder: Path, brokers: int) -> Iterator[str]:
+    """The address of a broker that serves Iggy's clients; of three brokers it is the last one."""
     announced = os.pathsep.join([str(HERE / "announced"), *filter(None, [os.environ.get("PYTHONPATH")])])
+    if brokers == 1:
+        address = f"127.0.0.1:{free_port()}"
+        with BrokerProcess(folder, "--iggy", address, environment={"PYTHONPATH": announced}):
+            yield address
+        return
+    with patch.dict(os.environ, {"PYTHONPATH": announced}):
+        cluster = LocalCluster(folder, brokers=brokers)
+        cluster.size.append("--iggy")
+        with swept(cluster):
+            cluster.up()
+            yield str(cluster.processes("broker")[-1].addresses["iggy"])
+
+
+def walked(python: Path, folder: Path, brokers: int) -> dict[str, str]:
+    """Runs a walk against fresh brokers; returns what was wrong at each step."""
     steps: dict[str, str] = {}
-    with BrokerProcess(folder, "--iggy", address, environment={"PYTHONPATH": announced}):
+    with _served(folder, brokers) as address:
         command = [str(python), str(HERE / "programs" / "walk.py"), address]
         clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         try:
@@ -73,6 +92,7 @@ def walked(python: Path, folder: Path) -> dict[str, str]:
 def _chosen() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.iggy_clients", description=__doc__)
     parser.add_argument("--package", action="append", default=[], help="this one alone; may be repeated")
+    parser.add_argument("--brokers", type=int, choices=(1, 3), default=1, help="how many (default: 1)")
     parser.add_argument("--folder", type=Path, default=None, help="where the packages are installed")
     parser.add_argument("--into", type=Path, metavar="FILE", help="put what was run into the page's table")
     chosen = parser.parse_args()
@@ -93,7 +113,7 @@ def main() -> int:
                 print(f"left out: {package}, which can't be installed", flush=True)
                 continue
             print(f"{package}:", flush=True)
-            found[package] = walked(python, Path(made) / f"data-{len(found)}")
+            found[package] = walked(python, Path(made) / f"data-{len(found)}", chosen.brokers)
             for step, wrong in found[package].items():
                 print(f"  {'FAIL' if wrong else 'OK  '} {step}{': ' if wrong else ''}{wrong}", flush=True)
     results: Walked = found
