@@ -34,6 +34,7 @@ SAID = {
     "iggy",
     "iggy_era",
     "iggy_anonymous",
+    "iggy_expose",
     "iggy_poll_wait_ms",
 }
 """Options of brokers that the chart itself sets, that make no sense in a pod, or whose protocol has no
