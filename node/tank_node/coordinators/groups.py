@@ -45,6 +45,7 @@ from tank_node.coordinators.offsets_topic import NO_BROKER, Found, OffsetsTopic
 from tank_node.coordinators.view.view_groups import ViewGroups
 from tank_node.coordinators.view.view_topics import ViewTopics
 from tank_node.replication.role import Role
+from tank_protos.feature_levels import IGGY
 from tank_protos.wire.names import GROUPS_TOPIC
 
 _LONGEST_ID: Final = 32_767
@@ -244,7 +245,8 @@ class Groups:
             done(results)
         for group_id in wanted:
             found = self._of(group_id, may_be_empty=True)
-            if is_iggys(group_id):  # leaders of partitions remember the positions, and wouldn't hear of it
+            is_kept = is_iggys(group_id) and self._broker.link.view.feature_level >= IGGY
+            if is_kept:  # leaders of partitions remember the positions, and wouldn't hear of it
                 found = GroupError.INCONSISTENT_PROTOCOL
             if isinstance(found, GroupError):
                 one_done(group_id, found)

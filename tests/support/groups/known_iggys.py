@@ -15,6 +15,10 @@ class KnownIggys(IggyKnown):
     def place_of(self, group_id: str) -> tuple[str, int] | None:
         return None if self.is_deleted else ("main.orders", self.partitions)
 
+    @property
+    def is_in_force(self) -> bool:
+        return True
+
     def was_deleted(self, group_id: str) -> bool:
         return self.is_deleted
 

@@ -38,7 +38,7 @@ class GroupMachines:
 
     def new(self, group_id: str) -> GroupMachine:
         """A group that no member has joined."""
-        if is_iggys(group_id):
+        if is_iggys(group_id) and self._known.is_in_force:
             return IggyGroupMachine(group_id, self._known, self.settings.limits)
         return ClassicGroup(group_id, self.settings, self._new_member_id)
 

@@ -6,6 +6,8 @@ from typing import Final
 
 GROUP_PREFIX: Final = "iggy:g:"
 CONSUMER_PREFIX: Final = "iggy:c:"
+_MOST_DIGITS: Final = 20
+"""Of an index of the controllers' log."""
 _MOST_NAME_BYTES: Final = 200
 """A longer name of a consumer stands as its SHA-256: what keeps groups' names short enough for one byte of
 length in our own messages."""
@@ -38,7 +40,9 @@ def is_iggys(group_id: str) -> bool:
 def born_of(group_id: str) -> int | None:
     """When the group with this name was created; None: it is the name of none of Iggy's groups."""
     text = group_id.removeprefix(GROUP_PREFIX)
-    if text == group_id or not (text.isascii() and text.isdecimal()) or text != str(int(text)):
+    if text == group_id or len(text) > _MOST_DIGITS or not (text.isascii() and text.isdecimal()):
+        return None
+    if text != str(int(text)):
         return None
     return int(text)
 

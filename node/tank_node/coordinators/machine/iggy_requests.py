@@ -73,6 +73,12 @@ class IggyKnown:
         """The topic of an Iggy group, and how many partitions it has; None: there is no such group."""
         raise NotImplementedError
 
+    @property
+    def is_in_force(self) -> bool:
+        """Whether the cluster has groups of Iggy's clients at all. Before, their names are names as others:
+        a group of Kafka's clients may have one."""
+        raise NotImplementedError
+
     def was_deleted(self, group_id: str) -> bool:
         """Whether a group was there once and is gone for ever."""
         raise NotImplementedError

@@ -3,6 +3,7 @@
 from tank_node.broker.broker import Broker
 from tank_node.coordinators.iggy.consumer_ids import born_of
 from tank_node.coordinators.machine.iggy_requests import IggyKnown
+from tank_protos.feature_levels import IGGY
 
 
 class ViewGroups(IggyKnown):
@@ -20,8 +21,12 @@ class ViewGroups(IggyKnown):
         topic = None if group is None else view.topic_by_id(group.topic_id)
         return None if topic is None else (topic.name, len(topic.partitions))
 
+    @property
+    def is_in_force(self) -> bool:
+        return self._broker.link.view.feature_level >= IGGY
+
     def was_deleted(self, group_id: str) -> bool:
-        born = born_of(group_id)
+        born = born_of(group_id) if self.is_in_force else None
         view = self._broker.link.view
         return born is not None and born <= view.index and view.iggy.group_born(born) is None
 
