@@ -39,7 +39,8 @@ from tank_protos.wire.names import GROUPS_TOPIC
 
 _ANSWERED_AS = {5: 1}
 """Produce with numbers is answered as a produce."""
-_BETWEEN_BROKERS = (9,)
+_BETWEEN_BROKERS = (9, 90, 91, 92, 93)
+"""What no session takes: the original TANK's replication, and what comes inside GroupRequest alone."""
 _TAKEN = {*REQUESTS, Ping.ID}
 _FOR_BROKERS = (
     GroupRequest, FetchStoredRequest, AppendStoredRequest, PartitionControlRequest, PartitionSizesRequest,
