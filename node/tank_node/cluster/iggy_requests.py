@@ -161,7 +161,7 @@ class ControllerIggyRequests:
             else:
                 done(said)
 
-        self._pending.propose(command, answer, of_client=True)
+        self._pending.propose(command, answer, of_client=True, unsent_error=ErrorCode.NO_LEADER)
 
 
 def _refused(done: IggyDone, *names: str) -> bool:

@@ -35,6 +35,8 @@ class Pending:
     answered: Answered | None
     of_client: bool
     """A client made the request, and can repeat it. The broker's own requests wait for a leader."""
+    unsent_error: ErrorCode = ErrorCode.TIMED_OUT
+    """The error when no controller was sent the request in time."""
     sent: bool = False
     """A controller may have read the request, and may carry it out."""
     answer: pb.QueryAnswer = field(default_factory=pb.QueryAnswer)
@@ -44,6 +46,10 @@ class Pending:
     def is_repeated(self) -> bool:
         """Whether the request is sent again on the next stream."""
         return self.message.proposal.command.WhichOneof("command") not in NOT_REPEATED
+
+    def fail_in_vain(self, message: str) -> None:
+        """As `fail`, because no controller has answered in time."""
+        self.fail(ErrorCode.TIMED_OUT if self.sent else self.unsent_error, message)
 
     def fail(self, error: ErrorCode, message: str) -> None:
         """Calls the request's callback with this error."""
@@ -74,14 +80,22 @@ class PendingRequests:
         """The highest log index that an outcome named: committed, but perhaps not in the view yet."""
 
     def propose(
-        self, command: pb.Command, done: Proposed, *, validate_only: bool = False, of_client: bool = False
+        self,
+        command: pb.Command,
+        done: Proposed,
+        *,
+        validate_only: bool = False,
+        of_client: bool = False,
+        unsent_error: ErrorCode = ErrorCode.TIMED_OUT,
     ) -> None:
         """Proposes a command for the controllers' log; `done` gets its outcome, once. `of_client`: fails at
-        once while no controller leads."""
+        once while no controller leads. `unsent_error`: the error when no controller was sent it; TIMED_OUT
+        says that it may have been carried out."""
         seen_index = max(self._view.index, self._told_index)  # now, before others can be answered later
         command.now_ms = self._clock.now_ms()
         proposal = pb.BrokerProposal(command=command, validate_only=validate_only, seen_index=seen_index)
-        self._ask(Pending(pb.BrokerUp(proposal=proposal), self._deadline_ms(), done, None, of_client))
+        message = pb.BrokerUp(proposal=proposal)
+        self._ask(Pending(message, self._deadline_ms(), done, None, of_client, unsent_error))
 
     def query(self, query: pb.BrokerQuery, done: Answered, *, of_client: bool = False) -> None:
         """Asks the controller that leads; `done` gets the whole answer, once. `of_client`: as in
@@ -98,7 +112,7 @@ class PendingRequests:
             pending.fail(ErrorCode.OVERLOADED, "too many requests wait for the controller: try again")
             return
         if pending.of_client and send is None and self._silence_ms() > LEADERLESS_MS:
-            pending.fail(ErrorCode.TIMED_OUT, _NO_LEADER)
+            pending.fail_in_vain(_NO_LEADER)
             return
         if send is None and not pending.is_repeated:
             pending.fail(ErrorCode.TIMED_OUT, _NO_LINE)
@@ -143,10 +157,10 @@ class PendingRequests:
         if self._silence_ms() > LEADERLESS_MS:
             unsent = [n for n, pending in self._pending.items() if pending.of_client and not pending.sent]
             for number in unsent:
-                self._pending.pop(number).fail(ErrorCode.TIMED_OUT, _NO_LEADER)
+                self._pending.pop(number).fail_in_vain(_NO_LEADER)
         while self._pending and (first := next(iter(self._pending.items())))[1].deadline_ms <= now_ms:
             del self._pending[first[0]]
-            first[1].fail(ErrorCode.TIMED_OUT, "no controller that leads answered: try again")
+            first[1].fail_in_vain("no controller that leads answered: try again")
 
     def on_outcome(self, outcome: pb.ProposalOutcome) -> None:
         """Takes a proposal's outcome; one that comes twice is passed on once."""

@@ -86,7 +86,7 @@ class ControllerUserRequests:
         def answer(outcome: pb.ProposalOutcome) -> None:
             done(UserOutcome(known_error(outcome.error), outcome.message, outcome.number))
 
-        self._pending.propose(command, answer, of_client=True)
+        self._pending.propose(command, answer, of_client=True, unsent_error=ErrorCode.NO_LEADER)
 
 
 def _ref(user: UserView) -> pb.UserRef:

@@ -1,7 +1,8 @@
 """Iggy's protocol: sessions with its clients of all eras, and the handler of each command. No I/O, no clock.
 
 - `session`: the conversation on one connection, and its requests under way; `dispatch`: the table of
-  commands, and the making of sessions; `services`: what sessions share; `settings`: what an operator sets
+  commands, and the making of sessions; `services`: what sessions share; `settings`: what an operator sets;
+  `last_change`: what a repeat of a change is answered with
 - `access`: who clients are and what they may do; `logins`: logins and their end; `users`, `tokens`: their
   administration
 - `streams`, `topics`, `partitions`: what there is, and changes of it; `records`: as answers show it

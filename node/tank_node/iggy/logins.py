@@ -101,6 +101,7 @@ def _session_begun(call: "IggyCall", outcome: LoginOutcome) -> None:
         return
     session.principal = principal
     session.session_number = session.serial
+    session.last_change.clear()
     response = LoginSessionResponse(
         principal.number + call.era.base, session.session_number, PROTOCOL, FRAMED_SERVER_VERSION
     )
@@ -114,6 +115,8 @@ def _fault(outcome: LoginOutcome) -> IggyFault:
 
 def logout_user(call: "IggyCall", payload: memoryview) -> None:
     """Forgets who the client is. Its memberships of groups stay until the connection ends."""
-    call.session.principal = None
-    call.session.session_number = 0
+    session = call.session
+    session.principal = None
+    session.session_number = 0
+    session.last_change.clear()
     call.answer()

@@ -121,11 +121,11 @@ def _deleted(call: "IggyCall", error: ErrorCode) -> None:
 
 
 def _place(call: "IggyCall", topic: TopicView, consumer: NamedConsumer, wanted: int | None) -> IggyPlace:
-    """Where the offset is kept. A group's member that names no partition means the one it polled last, which
-    until era A it always does."""
+    """Where the offset is kept. A group's member that names no partition means the one it polled last; era S
+    does so even when it names one."""
     session, group = call.session, consumer.group
     number: int | None = None
-    if group is not None and (wanted is None or call.era.version <= A3.version):
+    if group is not None and (wanted is None or call.era is SEED):
         number = memberships_of(session.broker).last_polled(group.born, session.serial)
     if number is None:
         if wanted is None and call.era is SEED:

@@ -23,6 +23,8 @@ from tank_protos.iggy.eras import SEED, V11
 from tank_protos.iggy.errors import IggyError
 from tank_protos.iggy.kinds import PollingKind
 from tank_protos.iggy.polled_messages import NO_ASSIGNMENT, PollAnswer, PollSource
+from tank_protos.kafka.limits import MAX_UNPACKED_BYTES
+from tank_protos.wire.errors import WireError
 
 if TYPE_CHECKING:
     from tank_node.iggy.session import IggyCall
@@ -130,7 +132,13 @@ class _Poll:
             self._fetch(StoredStrategy.NUMBER, min(offset + 2, _MOST_NUMBER))
 
     def _fetch(self, strategy: StoredStrategy, value: int) -> None:
-        session = self._call.session
+        call = self._call
+        call.on_close = None
+        session = call.session
+        unpacking = session.broker.unpacking
+        if not unpacking.may_begin(self, partial(self._fetch, strategy, value)):
+            call.on_close = partial(unpacking.leave, self)
+            return
         wanted = StoredWanted(strategy, value, self._count, 0, self._wait_ms)
         place = self._topic.topic_id, self._partition
         stored_partitions(session.broker).fetch(place, wanted, session, self._fetched)
@@ -141,14 +149,9 @@ class _Poll:
             self._fail(of_stored(fetched.outcome))
             return
         answer = PollAnswer(call.era, self._topic.topic_id, self._partition, max(fetched.mark - 1, 0))
-        left = self._count
-        for batch in fetched.batches:
-            source = PollSource(batch.data, batch.append_ms, batch.first, fetched.is_bundles)
-            left -= answer.add(source, max(fetched.start - 1, 0), left)
-            if not left:
-                break
+        next_number = self._add(answer, fetched)
         if fetched.batches and not answer.messages:
-            self._pass_hole(fetched.next)
+            self._pass_hole(next_number)
             return
         if answer.lost_headers:
             call.session.metrics.converted["iggy_lost_headers"] += answer.lost_headers
@@ -160,6 +163,27 @@ class _Poll:
         place = IggyPlace(self._consumer.key, self._topic.topic_id, self._partition)
         offsets_of(call.session.broker).store(place, last, call.session, self._committed, is_auto=True)
 
+    def _add(self, answer: PollAnswer, fetched: Fetched) -> int:
+        """Adds messages as far as they are wanted and the answer may be long; returns the number to go on
+        with. What is unpacked counts, too, and a batch that can't be read as much as it could have cost: it
+        is a hole, because it stays as it is."""
+        session, left = self._call.session, self._count
+        broker, most_bytes = session.broker, session.limits.iggy_poll_bytes
+        wasted_bytes, next_number = 0, fetched.next
+        for batch in fetched.batches:
+            if not left or max(answer.bytes, answer.unpacked_bytes, wasted_bytes) >= most_bytes:
+                next_number = batch.first
+                break
+            source = PollSource(batch.data, batch.append_ms, batch.first, fetched.is_bundles)
+            try:
+                left -= answer.add(source, max(fetched.start - 1, 0), left)
+            except WireError as error:
+                wasted_bytes += MAX_UNPACKED_BYTES
+                place = f"topic {self._topic.name}, partition {self._partition}, number {batch.first}"
+                broker.refusals.note("iggy_unreadable_batch", f"{place}: {error}", broker.tick.monotonic_ms)
+        broker.tick.unpacked_bytes += answer.unpacked_bytes + wasted_bytes
+        return next_number
+
     def _pass_hole(self, number: int) -> None:
         """Reads on behind batches without a message for this client, when others had their turn."""
         call = self._call
@@ -168,7 +192,6 @@ class _Poll:
         call.on_close = pause.begin()
 
     def _go_on(self, number: int) -> None:
-        self._call.on_close = None
         self._fetch(StoredStrategy.NUMBER, number)
 
     def _committed(self, error: ErrorCode) -> None:

@@ -14,6 +14,7 @@ from typing import Final
 from tank_node.broker.broker import Broker
 from tank_node.client_facts import NO_VERSION, ClientFacts
 from tank_node.iggy.access import CommandAccess
+from tank_node.iggy.last_change import LastChange
 from tank_node.iggy.refusals import IggyFault
 from tank_node.iggy.services import HostFacts, IggyServices
 from tank_node.iggy.waits import Farewell
@@ -26,7 +27,7 @@ from tank_node.users.logins import ANONYMOUS_USER, LoggedIn
 from tank_node.users.rights import IggyAction
 from tank_protos.error_codes import ConnectionProtocol
 from tank_protos.iggy import classic, vsr
-from tank_protos.iggy.commands import IggyCode, is_framed, is_replicated
+from tank_protos.iggy.commands import IggyCode, is_framed
 from tank_protos.iggy.era_detector import EraDetector, NeedMore
 from tank_protos.iggy.eras import B3, ERA_NAMES, ERAS, SEED, V11, Era, Framing
 from tank_protos.iggy.errors import IggyError, IggyRefusal, IggyTrouble, closes, code_of
@@ -54,10 +55,8 @@ _DENIALS: Final = frozenset(
     }
 )
 """Errors from before a request is looked at, which a framed answer has in its header."""
-_KEPT_ANSWER_BYTES: Final = 64 * 1024
-"""The longest answer to a change that is kept for the request's repeat: those of sends and changes are
-shorter, unless a topic has a thousand partitions."""
-
+_LEAVES: Final = -1
+"""In the place of how many requests may be unanswered: the connection is about to be closed."""
 
 EVERY_ERA: Final = range(len(ERAS))
 """The versions of all eras."""
@@ -179,8 +178,8 @@ class IggySession(Session):
     """
 
     __slots__ = (
-        "_blocked", "_commands", "_detector", "_first", "_kept", "_line", "access", "broker", "endings",
-        "era", "host", "limits", "metrics", "most", "principal", "requests", "session_number", "settings",
+        "_blocked", "_commands", "_detector", "_first", "_line", "access", "broker", "endings", "era", "host",
+        "last_change", "limits", "metrics", "most", "principal", "requests", "session_number", "settings",
         "software", "turns",
     )  # fmt: skip
 
@@ -199,7 +198,8 @@ class IggySession(Session):
         self.limits: Limits = broker.limits
         self.metrics: Metrics = broker.metrics
         self.most = self.limits.in_flight
-        """How many requests may be unanswered before no more are read; 0 while the session is held back."""
+        """How many requests may be unanswered before no more are read; 0 while the session is held back,
+        _LEAVES at its end."""
         self._line: deque[IggyCall] = deque()
         """The requests that were taken and whose answers have not gone to `out`, in order."""
         self._blocked = False
@@ -215,8 +215,7 @@ class IggySession(Session):
         """The version of the client's library, if it has said so."""
         self.session_number = 0
         """The number that a framed client's session got at its login; 0: there was none."""
-        self._kept: tuple[int, bytes] = (0, b"")
-        """The number of a framed client's last change, and its answer."""
+        self.last_change = LastChange()
         self.requests: dict[str, int] = {}
         """The commands that came."""
         self.turns: dict[int, int] = {}
@@ -278,20 +277,19 @@ class IggySession(Session):
         self._frame(frame)
 
     def may_take(self, head: memoryview) -> bool:
-        may = not self.is_full and not self._must_wait(head)
-        self._blocked = self._blocked or not may
-        return may
+        return not self.is_full and not self._must_wait(head)
 
     def hold_back(self) -> None:
-        self.most = 0
+        self.most = min(self.most, 0)
 
     def go_on(self) -> None:
-        self.most = self.limits.in_flight
-        self.ready()
+        if self.most != _LEAVES:
+            self.most = self.limits.in_flight
+            self.ready()
 
     def leave(self, reason: str) -> None:
         """Takes no more requests, and closes the connection when its answers had time to leave."""
-        self.most = 0
+        self.most = _LEAVES
         Farewell(self.broker.deadlines, self, reason).begin(_FAREWELL_MS)
 
     @property
@@ -335,8 +333,10 @@ class IggySession(Session):
         else:
             code, payload = classic.read_request(frame)
         command = self._commands.get(code)
+        may_be_long = command is not None and command.carries is Carries.MESSAGES
+        is_too_long = not may_be_long and len(payload) > self.limits.iggy_request_bytes
         try:
-            era = self._era_of(frame)
+            era = (self.era or self._era_before_login) if is_too_long else self._era_of(frame)
         except IggyRefusal:
             self._refuse_protocol(request)
             return
@@ -345,18 +345,24 @@ class IggySession(Session):
         self.in_flight += 1
         if command is None or era.version not in command.eras:
             call.fail(IggyTrouble.UNKNOWN_COMMAND)
+        elif is_too_long:
+            call.fail(IggyTrouble.MALFORMED)
         elif request is None or not self._is_repeat(call, request):
             self._carry_out(call, command, payload)
 
+    @property
+    def _era_before_login(self) -> Era:
+        """Stands for an era that is not known yet: what may come then is the same in all of a framing."""
+        return V11 if self.is_framed else _LATEST_CLASSIC
+
     def _era_of(self, frame: memoryview) -> Era:
-        """The era of the client that sent this frame. Before the login it may not be known: what may come
-        then is the same in all eras of a framing."""
+        """The era of the client that sent this frame."""
         era = self.era
         if era is not None:
             return era
         found = self._detector.feed(self._first, frame)
         if isinstance(found, NeedMore):
-            return V11 if self.is_framed else _LATEST_CLASSIC
+            return self._era_before_login
         if found is SEED and not self.settings.anonymous:
             self._detector = self._new_detector()  # the client may log in after all
             self._detector.feed(self._first)
@@ -392,12 +398,10 @@ class IggySession(Session):
 
     def _is_repeat(self, call: IggyCall, request: VsrRequest) -> bool:
         """Whether a framed request was sent again that was answered: it gets the same answer."""
-        if not is_replicated(request.operation):
+        answer = self.last_change.answer_to(request)
+        if answer is None:
             return False
-        number, answer = self._kept
-        if not number or request.number > number:
-            return False
-        if request.number == number and answer:
+        if answer:
             call.repeat(answer)
         else:
             call.fail(IggyError.REQUEST_ALREADY_APPLIED)
@@ -408,9 +412,6 @@ class IggySession(Session):
         denied = self._denial(command)
         if denied is not None:
             call.fail(denied)
-            return
-        if len(payload) > self.limits.iggy_request_bytes and command.carries is not Carries.MESSAGES:
-            call.fail(IggyTrouble.MALFORMED)
             return
         try:
             command.handle(call, payload)
@@ -441,8 +442,7 @@ class IggySession(Session):
         """Returns an answer to a framed request, and keeps it for the request's repeat."""
         timestamp_us = self.broker.tick.now_ms * 1000
         reply = vsr.reply(request, body, commit=request.number, status=status, timestamp_us=timestamp_us)
-        if is_replicated(request.operation) and status not in _TRANSIENT:
-            self._kept = request.number, reply if len(reply) <= _KEPT_ANSWER_BYTES else b""
+        self.last_change.keep(request, reply, status)
         return reply
 
     def answered(self, call: IggyCall, outcome: str) -> None:

@@ -23,6 +23,7 @@ from tank_protos.generated.iggy import (
 )
 from tank_protos.iggy.eras import A2, B1
 from tank_protos.iggy.errors import IggyError, IggyRefusal
+from tank_protos.wire.names import readable
 
 if TYPE_CHECKING:
     from tank_node.iggy.session import IggyCall
@@ -136,10 +137,10 @@ def stream_fault(error: ErrorCode) -> IggyFault:
 
 def iggy_name(call: "IggyCall", name: str, error: IggyError) -> str:
     """A name for a stream or a topic. Servers of era S lowered it, and put a dot for white space. Raises
-    IggyRefusal with `error` for one that is too short or too long."""
+    IggyRefusal with `error` for one that is too short or too long, or not UTF-8."""
     if not call.era.has_login:
         name = _SPACES.sub(".", name.strip()).lower()
-    if not 0 < len(name.encode()) <= MOST_NAME_BYTES:
+    if readable(name) != name or not 0 < len(name.encode()) <= MOST_NAME_BYTES:
         raise refusal(error)
     return name
 

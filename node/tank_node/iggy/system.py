@@ -9,6 +9,7 @@ from tank_node.iggy.numbers import iggy_view
 from tank_node.iggy.records import Sizes, with_sizes
 from tank_node.iggy.refusals import refusal
 from tank_node.peers.iggy.iggy_memberships import memberships_of
+from tank_node.users.logins import ANONYMOUS_USER
 from tank_protos.generated.iggy import (
     ClientDetails,
     DescribeOptionsRequest,
@@ -52,6 +53,7 @@ _TOPIC_OPTIONS: Final = (
     ("size_of_messages_required_to_save", _U64, bytes(8), "kept and reported"),
     ("preallocate_segments", 3, b"\0", "kept and reported"),
 )
+TOPIC_OPTION_NAMES: Final = frozenset(name for name, _, _, _ in _TOPIC_OPTIONS)
 
 
 def ping(call: "IggyCall", payload: memoryview) -> None:
@@ -104,7 +106,10 @@ def _show(call: "IggyCall", shown: "IggySession") -> None:
 
 def _record(shown: "IggySession", era: Era, groups: int) -> IggyClient:
     principal = shown.principal
-    user = (principal.number + era.base) if principal is not None else _NOBODY_OLD if era.is_old else _NOBODY
+    if principal is None or principal is ANONYMOUS_USER:
+        user = _NOBODY_OLD if era.is_old else _NOBODY
+    else:
+        user = principal.number + era.base
     return IggyClient(
         id=shown.client_number, user_id=user, transport=_TCP, address=shown.came_from(), groups_count=groups
     )

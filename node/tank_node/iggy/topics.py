@@ -19,6 +19,7 @@ from tank_node.iggy.records import (
 )
 from tank_node.iggy.refusals import IggyFault, of_code, refusal
 from tank_node.iggy.streams import answer_missing, chosen_number, iggy_name
+from tank_node.iggy.system import TOPIC_OPTION_NAMES
 from tank_node.users.rights import IggyAction
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated.iggy import (
@@ -45,6 +46,7 @@ MOST_PARTITIONS: Final = 1000
 _EXPIRY: Final = "message_expiry"
 _SIZE: Final = "max_topic_size"
 _COMPRESSION: Final = "compression_algorithm"
+_KNOWN: Final = TOPIC_OPTION_NAMES | {"iggy.format"}
 _COMPRESSIONS: Final = {"none": 1, "gzip": 2}
 _UNITS_US: Final = {
     "us": 1,
@@ -225,6 +227,8 @@ def _given(request: CreateTopicRequest | UpdateTopicRequest, era: Era) -> _Given
 
 def _by_options(data: Buffer) -> _Given:
     given = options.read(data)
+    if not given.keys() <= _KNOWN:
+        raise refusal(IggyError.UNKNOWN_OPTION)
     found = _Given(
         options=tuple(
             IggyOptionView(header.key.decode(), header.value_kind, header.value)

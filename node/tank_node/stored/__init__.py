@@ -6,6 +6,7 @@ partition wherever it is led.
 - `append_call`, `fetch_call`, `control_call`, `sizes_call`: one request each; `append_lines`: the order of
   appends; `leader_attempts`: the way of a request to its leader
 - `forwarded`, `answers`: requests to another broker that leads, and what its answers say
+- `telling`: what became of a request, as sessions are told
 - `places`: whether this broker leads a partition
 - `reading`, `read_wait`, `appending`, `control`, `flushing`, `deletion`, `measuring`: what a leader does
 """

@@ -12,6 +12,7 @@ from tank_node.stored.leader_attempts import LeaderAttempts
 from tank_node.stored.outcome import StoredOutcome
 from tank_node.stored.places import leads
 from tank_node.stored.results import Appended, Place
+from tank_node.stored.telling import tell
 from tank_protos.generated.tank import AppendStoredRequest
 
 
@@ -157,8 +158,7 @@ class AppendCall:
 
     def _end(self, result: Appended) -> None:
         assert self._search is not None, "it has begun"
-        if not self._search.sender.closed:
-            self._done(result)
+        tell(self._broker, self._search.sender, self._done, result)
         if self._is_in_line:  # later ones are tried behind the answer to this one
             self._is_in_line = False
             self._lines.leave(self)

@@ -10,6 +10,7 @@ from tank_node.stored.forwarded import ForwardedStored
 from tank_node.stored.leader_attempts import LeaderAttempts
 from tank_node.stored.outcome import StoredOutcome
 from tank_node.stored.results import Place
+from tank_node.stored.telling import tell
 from tank_protos.generated.tank import PartitionControlRequest
 
 
@@ -73,5 +74,4 @@ class ControlCall:
             self._end(outcome)
 
     def _end(self, outcome: StoredOutcome) -> None:
-        if not self._sender.closed:
-            self._done(outcome)
+        tell(self._broker, self._sender, self._done, outcome)

@@ -11,6 +11,7 @@ from tank_node.stored.leader_attempts import LeaderAttempts
 from tank_node.stored.outcome import StoredOutcome
 from tank_node.stored.read_wait import ReadWait
 from tank_node.stored.results import Fetched, Place, StoredWanted
+from tank_node.stored.telling import tell
 from tank_protos.generated.tank import FetchStoredRequest
 
 _MOST_U32 = 2**32 - 1
@@ -85,5 +86,4 @@ class FetchCall:
         self._end(Fetched(outcome))
 
     def _end(self, found: Fetched) -> None:
-        if not self._sender.closed:
-            self._done(found)
+        tell(self._broker, self._sender, self._done, found)

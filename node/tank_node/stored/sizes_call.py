@@ -12,6 +12,7 @@ from tank_node.stored.forwarded import ForwardedStored
 from tank_node.stored.measuring import extent_of
 from tank_node.stored.places import placed
 from tank_node.stored.results import PartitionExtent, Place
+from tank_node.stored.telling import tell
 from tank_protos.feature_levels import IGGY
 from tank_protos.generated.tank import PartitionSizesRequest, SizedPartition
 
@@ -75,5 +76,5 @@ class SizesCall:
 
     def _one_less(self) -> None:
         self._missing -= 1
-        if not self._missing and not self._sender.closed:
-            self._done(self._found)
+        if not self._missing:
+            tell(self._broker, self._sender, self._done, self._found)

@@ -22,3 +22,7 @@ MAX_HEADER_FIELD_BYTES: Final = 255
 
 MAX_SENT_MESSAGES: Final = 1_000_000
 """In one send. Each costs objects of some 300 bytes until the send is stored."""
+
+MAX_SDK_VERSION_CHARS: Final = 64
+"""What is kept of the version that a client's library says at the login; versions have some ten characters.
+The client is nobody yet, and its request may be as long as any."""

@@ -21,7 +21,7 @@ from tank_protos.iggy.sent_messages import BATCH_HEAD
 from tank_protos.iggy.stored_header import NO_ID
 from tank_protos.kafka import record_batch
 from tank_protos.kafka.errors import invalid
-from tank_protos.kafka.limits import MAX_UNPACKED_BYTES
+from tank_protos.kafka.limits import MAX_CONVERTED_RECORDS, MAX_UNPACKED_BYTES
 from tank_protos.kafka.record_batch import CONTROL, LOG_APPEND_TIME
 from tank_protos.kafka.records import Headers, placed_deltas
 from tank_protos.wire.buffer import Buffer
@@ -63,6 +63,8 @@ class _Source(NamedTuple):
     times_ms: Sequence[int]
     values: Sequence[bytes | None]
     headers: dict[int, Headers]
+    unpacked_bytes: int = 0
+    """The size of records that were compressed."""
 
 
 class _Message(NamedTuple):
@@ -97,6 +99,8 @@ class PollAnswer:
         """That of the last message in the answer; None: it has none."""
         self.lost_headers = 0
         """Headers that clients of this era can't read."""
+        self.unpacked_bytes = 0
+        """The size of the records that were compressed."""
 
     def add(self, source: PollSource, lowest_offset: int, most: int) -> int:
         """Adds the messages of a stored batch from an offset on, at most `most`; returns how many there were.
@@ -104,6 +108,7 @@ class PollAnswer:
         Of a control batch there is none. Raises InvalidRecords or InvalidBundle for a batch that is damaged.
         """
         found = _bundle_columns(source) if source.is_bundle else _record_columns(source)
+        self.unpacked_bytes += found.unpacked_bytes
         begin = 0
         count = len(found.values)
         while begin < count and found.offsets[begin] < lowest_offset:
@@ -232,7 +237,12 @@ def _record_columns(source: PollSource) -> _Source:
         return _NO_MESSAGES
     if header.base_offset < 0:
         raise invalid(f"a stored batch at offset {header.base_offset}")
-    found = record_batch.columns_of(view, header, MAX_UNPACKED_BYTES)
+    payload: bytes | None = None
+    unpacked_bytes = 0
+    if header.codec and header.records_count <= MAX_CONVERTED_RECORDS:
+        payload = record_batch.payload_of(view, header)
+        unpacked_bytes = len(payload)
+    found = record_batch.columns_of(view, header, MAX_UNPACKED_BYTES, payload)
     deltas = placed_deltas(found.offset_deltas, header.last_offset_delta)
     base_ms = header.base_timestamp_ms
     times: Sequence[int]
@@ -242,7 +252,8 @@ def _record_columns(source: PollSource) -> _Source:
         times = [base_ms + delta for delta in found.timestamp_deltas]
         if min(times) < 0:
             times = [time if time >= 0 else source.append_ms for time in times]
-    return _Source([header.base_offset + delta for delta in deltas], times, found.values, found.headers)
+    offsets = [header.base_offset + delta for delta in deltas]
+    return _Source(offsets, times, found.values, found.headers, unpacked_bytes)
 
 
 def _bundle_columns(source: PollSource) -> _Source:

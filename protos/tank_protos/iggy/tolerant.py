@@ -14,6 +14,7 @@ from tank_protos.generated.iggy import (
 )
 from tank_protos.iggy.eras import A1, A2, A3, SEED, V11, Era
 from tank_protos.iggy.identifiers import NAME
+from tank_protos.iggy.limits import MAX_SDK_VERSION_CHARS
 from tank_protos.wire.buffer import Buffer
 from tank_protos.wire.errors import Truncated, WireError
 from tank_protos.wire.message import Message
@@ -31,7 +32,8 @@ class ClassicLogin:
     name: str
     password: str
     sdk_version: str | None
-    """None: the client's library says nothing of itself; empty: it has no version."""
+    """None: the client's library says nothing of itself; empty: it has no version. Cut to
+    MAX_SDK_VERSION_CHARS."""
 
 
 def read_login(payload: Buffer) -> ClassicLogin:
@@ -41,7 +43,7 @@ def read_login(payload: Buffer) -> ClassicLogin:
     except Truncated:
         request = LoginUserRequest.decode(payload, A1.version)
         return ClassicLogin(request.name, request.password, None)
-    return ClassicLogin(request.name, request.password, request.sdk_version)
+    return ClassicLogin(request.name, request.password, request.sdk_version[:MAX_SDK_VERSION_CHARS])
 
 
 def read_session_login(body: Buffer) -> LoginSessionRequest | LoginSessionWithTokenRequest:

@@ -10,7 +10,7 @@ from enum import IntEnum
 from struct import Struct
 from typing import Final, NamedTuple
 
-from tank_protos.iggy.commands import CODES, VsrOperation
+from tank_protos.iggy.commands import CODES, VsrOperation, operation_of
 from tank_protos.iggy.limits import MAX_FRAME_BYTES
 from tank_protos.wire.buffer import Buffer
 from tank_protos.wire.errors import OutOfRange, Truncated
@@ -94,7 +94,8 @@ class VsrRequest:
     session: int
     """0: not logged in."""
     code: int
-    """The command: that of the operation, or what the request says for READ. 0: the operation is unknown."""
+    """The command: that of the operation, or what the request says for READ. 0: the operation is unknown, or
+    READ for a command with one of its own."""
     body: memoryview
 
 
@@ -149,6 +150,8 @@ def read_request(frame: Buffer) -> VsrRequest:
     client, checksum, timestamp_us, number, operation, session, _, code = _REQUEST.unpack_from(view, _BODY_AT)
     if operation != VsrOperation.READ:
         code = _CODES.get(operation, 0)
+    elif operation_of(code) is not VsrOperation.READ:
+        code = 0  # a login, or what a repeat must not do again, is no read
     return VsrRequest(client, checksum, timestamp_us, number, operation, session, code, view[HEADER_BYTES:])
 
 

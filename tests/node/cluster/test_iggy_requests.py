@@ -152,3 +152,22 @@ def test_a_stream_is_purged_topic_by_topic_but_for_those_of_other_protocols(erro
     assert not broker.heard
     broker.answer()
     assert broker.heard == [IggyOutcome(ErrorCode.NONE, number=2)]
+
+
+def test_a_change_that_no_controller_was_sent_is_known_not_to_be_made() -> None:
+    """It may be repeated at once; of one that was sent, nobody knows."""
+    clock, silence_ms = ManualClock(), 0
+    view = ClusterView("cluster", 1, feature_level=feature_levels.IGGY)
+    pending = PendingRequests(view, clock, lambda: silence_ms)
+    requests, heard = ControllerRequests(view, pending).iggy, list[IggyOutcome]()
+    requests.create_stream("waits", heard.append)
+    silence_ms = 3_000
+    requests.create_stream("refused at once", heard.append)
+    pending.tick()
+    assert [each.error for each in heard] == [ErrorCode.NO_LEADER] * 2
+    silence_ms = 0
+    pending.line_taken(print)
+    requests.create_stream("sent", heard.append)
+    clock.pass_ms(31_000)
+    pending.tick()
+    assert heard[-1].error is ErrorCode.TIMED_OUT

@@ -23,7 +23,7 @@ from tank_protos.generated.iggy import (
     PollMessagesRequest,
     RemovePartitionsRequest,
 )
-from tank_protos.iggy import vsr
+from tank_protos.iggy import options, vsr
 from tank_protos.iggy.commands import IggyCode
 from tank_protos.iggy.eras import A1, B3, SEED, V11, Era
 from tank_protos.iggy.identifiers import of_name, of_number
@@ -202,6 +202,27 @@ def test_controllers_that_are_overloaded(node: IggyNode, era: Era) -> None:
     line = logged_in(node, era)
     node.state.refusal = ErrorCode.OVERLOADED
     assert line.refused(CreateStreamRequest(name="main")) == (5 if era is B3 else 58)
+
+
+@BOTH
+def test_a_change_that_no_controller_was_sent(node: IggyNode, era: Era) -> None:
+    line = logged_in(node, era)
+    node.state.refusal = ErrorCode.NO_LEADER
+    assert line.refused(CreateStreamRequest(name="main")) == (8 if era is B3 else 58)
+    node.settle(200)
+    assert not line.closed_for
+
+
+def test_an_option_that_there_is_not_is_refused(node: IggyNode) -> None:
+    line = logged_in(node, V11)
+    line.tell(CreateStreamRequest(name="main"))
+    topic = CreateTopicRequest(stream=of_name("main"), partitions_count=1, name="orders")
+    topic.options = options.write({"colour": "red"})
+    assert line.refused(topic) == 4041
+    topic.options = options.write({"durability": "paper"})
+    assert line.refused(topic) == 4042
+    topic.options = options.write({"iggy.format": "tank"})
+    line.tell(topic)
 
 
 def test_an_unknown_outcome_closes_the_connection(node: IggyNode) -> None:

@@ -196,6 +196,11 @@ class IggyLine:
         asked = LoginUserRequest(name, password, software, "")
         return self.ask(asked, LoginUserResponse).user_id
 
+    def begin_anew(self) -> None:
+        """Counts changes from 1 under another name, as libraries do at a second login."""
+        self._changes = 0
+        self._client = self._client[::-1]
+
     def close(self) -> None:
         self.session.close()
 
