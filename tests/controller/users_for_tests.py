@@ -29,11 +29,17 @@ def found_root(name: str = "iggy", password: str = "root") -> pb.Command:
 
 
 def create_user(
-    name: str, password: str = "secret", permissions: Permissions | None = None, *, inactive: bool = False
+    name: str,
+    password: str = "secret",
+    permissions: Permissions | None = None,
+    *births: int,
+    inactive: bool = False,
 ) -> pb.Command:
+    """births: of what the permissions name."""
     create = pb.CreateUser(name=name, password_hash=hashed(f"{name}{password}"), inactive=inactive)
     if permissions is not None:
         create.permissions = permissions.encode()
+        create.births.extend(births)
     return pb.Command(now_ms=7, create_user=create)
 
 
@@ -48,19 +54,25 @@ def update_user(user: UserState, name: str | None = None, inactive: bool | None 
     return pb.Command(update_user=update)
 
 
-def change_password(user: UserState, password: str) -> pb.Command:
-    return pb.Command(change_password=pb.ChangePassword(user=ref(user), password_hash=hashed(password)))
+def change_password(user: UserState, password: str, *, operator: bool = False) -> pb.Command:
+    """By somebody who proved the user's password, or by an operator."""
+    change = pb.ChangePassword(user=ref(user), password_hash=hashed(password))
+    change.credentials_index = 0 if operator else user.credentials_index
+    return pb.Command(change_password=change)
 
 
-def update_permissions(user: UserState, permissions: Permissions | bytes | None) -> pb.Command:
+def update_permissions(user: UserState, permissions: Permissions | bytes | None, *births: int) -> pb.Command:
     document = permissions.encode() if isinstance(permissions, Permissions) else permissions
-    return pb.Command(update_permissions=pb.UpdatePermissions(user=ref(user), permissions=document))
+    return pb.Command(
+        update_permissions=pb.UpdatePermissions(user=ref(user), permissions=document, births=births)
+    )
 
 
 def create_token(
     user: UserState, name: str, token: str = "", *, expires_us: int = 0, now_ms: int = 0
 ) -> pb.Command:
     create = pb.CreateToken(user=ref(user), name=name, digest=digest(token or name), expires_us=expires_us)
+    create.token_deleted_index = user.token_deleted_index
     return pb.Command(now_ms=now_ms, create_token=create)
 
 

@@ -9,6 +9,7 @@ import click
 from tank_cli.shell.exit_codes import CliError, ExitCode
 
 if TYPE_CHECKING:
+    from tank_protos.generated import control_pb2 as pb
     from tank_protos.users.permissions import Permissions
 
 Right = TypeVar("Right", bound=IntFlag)
@@ -56,6 +57,16 @@ def permission_rows(permissions: "Permissions") -> list[tuple[str, list[str]]]:
             (f"topic {stream.stream}/{topic.topic}", _names(topic.rights)) for topic in stream.topics or ()
         ]
     return rows
+
+
+def births_of(permissions: "Permissions", names: "Iterable[pb.IggyNamesAnswer]") -> list[int]:
+    """What made the streams and topics that have the numbers now, by the document's order; 0: nothing."""
+    born: dict[tuple[int, int | None], int] = {}
+    for part in names:
+        born |= {(stream.number, None): stream.born for stream in part.streams}
+        parts = (each.topic.iggy for each in part.topics)
+        born |= {(each.stream, each.number): each.born for each in parts}
+    return [born.get(place, 0) for place in permissions.places()]
 
 
 def names_of(rights: type[IntFlag]) -> str:

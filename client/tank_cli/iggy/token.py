@@ -73,8 +73,13 @@ def create(
         raise CliError(f"{problem[:1].upper()}{problem[1:]}.", ExitCode.USAGE)
     made = token_of(secrets.token_bytes(RANDOM_BYTES))
     expires_us = NEVER_US if expires_in is None else time.time_ns() // 1000 + expires_in * 1000
+    found = named(controllers, user)
     command = pb.CreateToken(
-        user=ref_of(named(controllers, user)), name=name, digest=token_digest(made), expires_us=expires_us
+        user=ref_of(found),
+        name=name,
+        digest=token_digest(made),
+        expires_us=expires_us,
+        token_deleted_index=found.token_deleted_index,
     )
     controllers.change(pb.Command(create_token=command))
     shown = made.reveal().decode()

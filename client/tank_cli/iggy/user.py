@@ -8,7 +8,7 @@ import click
 
 from tank_cli.cluster.options import controller_options
 from tank_cli.iggy.passwords import hashed, new_password, password_option
-from tank_cli.iggy.rights import SERVER, STREAM, TOPIC, parse_permissions, permission_rows
+from tank_cli.iggy.rights import SERVER, STREAM, TOPIC, births_of, parse_permissions, permission_rows
 from tank_cli.shell.exit_codes import CliError, ExitCode
 from tank_cli.shell.lazy import LazyCommand, LazyGroup
 from tank_cli.shell.output import done, print_facts, print_json, print_table
@@ -94,8 +94,10 @@ def create(
         password_hash=hashed(new_password(password_file, name)),
         inactive=inactive,
         root=is_root,
-        permissions=None if given is None or is_root else given.encode(),
     )
+    if given is not None and not is_root:
+        command.permissions = given.encode()
+        command.births.extend(births_of(given, controllers.iggy_names()))
     number = controllers.change(pb.Command(create_user=command)).number
     if session.as_json:
         print_json({"number": number, "name": name, "root": is_root})
@@ -184,7 +186,9 @@ def permissions(
         return
     change = pb.UpdatePermissions(user=ref_of(found))
     if is_change:
-        change.permissions = parse_permissions(server, stream, topic).encode()
+        given = parse_permissions(server, stream, topic)
+        change.permissions = given.encode()
+        change.births.extend(births_of(given, controllers.iggy_names()))
     controllers.change(pb.Command(update_permissions=change))
     _say(session, f"{'Set' if is_change else 'Took away'} the permissions of {name}.", {"updated": name})
 

@@ -80,6 +80,7 @@ def change_settings(state: ClusterState, topic: TopicState, settings: dict[str, 
 
 def remove_partitions(state: ClusterState, topic: TopicState, kept: int) -> None:
     """Removes a topic's partitions from the number `kept` on, with the groups' positions in them."""
+    topic.epoch_floor += 1  # it rises each time, which tells a repeated command
     for number, partition in enumerate(topic.partitions[kept:], kept):
         key = key_of(topic.topic_id, number)
         # Before it is written, a partition of the same number may be added, and change.

@@ -54,6 +54,8 @@ def _held(broker_id: int, topics: Iterable[Topic]) -> Iterator[PartitionView]:
     """The partitions of this broker's replicas, without those being added here or waiting to be deleted."""
     for topic in topics:
         for number in topic.partitions:
+            if number >= len(topic.view.partitions):
+                continue  # it may be of a partition that the view doesn't have yet
             partition = topic.view.partitions[number]
             if broker_id in partition.replicas and broker_id not in partition.adding:
                 yield partition

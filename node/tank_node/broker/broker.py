@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from tank_node.broker.deadlines import FAILED, Deadlines
 from tank_node.broker.forwarding import Forwarding
 from tank_node.broker.lost_brokers import LostBrokers
-from tank_node.broker.removed_partitions import beyond, delete_purged, is_of_earlier
+from tank_node.broker.removed_partitions import MOVED, REMOVED, beyond, delete_purged, is_of_earlier
 from tank_node.broker.replica_ends import ends_of
 from tank_node.broker.replica_removal import ReplicaRemoval
 from tank_node.broker.topic_waits import TopicWaits
@@ -390,11 +390,12 @@ class Broker:
             changed = ()
             topic.log_settings.clear()
         topic.view = view
-        for number in beyond(self.data_folder, view) if view.was_shrunk else ():
-            self._remove(topic, number, "was removed")
+        for number in beyond(self.data_folder, view, topic.partitions, topic.broken):
+            self._remove(topic, number, REMOVED)
         flush_disk = (view.settings.flush or self.default_flush) is FlushPolicy.DISK
         broker_id = self.link.view.broker_id
-        for placed in [view.partitions[number] for number in changed] if changed else view.partitions:
+        there = [view.partitions[number] for number in changed if number < len(view.partitions)]
+        for placed in there if changed else view.partitions:
             if broker_id not in placed.replicas:
                 self._let_go(topic, placed)
                 continue
@@ -405,8 +406,8 @@ class Broker:
             settings = topic.log_settings.get(copies)
             if settings is None:
                 settings = topic.log_settings[copies] = LogSettings.from_topic(view.settings, copies)
-            if placed.first_epoch:
-                self._remove_earlier(topic, placed, settings)
+            if placed.first_epoch and not self._remove_earlier(topic, placed, settings):
+                continue
             partition = topic.partitions.get(placed.partition)
             if partition is None:
                 partition = self._open(topic, placed.partition, settings)
@@ -439,23 +440,25 @@ class Broker:
         topic = self._topic_by_id(topic_id)
         if topic is not None:  # else it was deleted, with all its replicas
             self.begin_tick()
-            self._remove(topic, number, "was moved to other brokers")
+            self._remove(topic, number, MOVED)
 
-    def _remove_earlier(self, topic: Topic, placed: PartitionView, settings: LogSettings) -> None:
-        """Deletes the replica here of an earlier partition of the number, which the cluster has removed."""
+    def _remove_earlier(self, topic: Topic, placed: PartitionView, settings: LogSettings) -> bool:
+        """Deletes the replica here of an earlier partition, which was removed. False: it is still there."""
         partition = topic.partitions.get(placed.partition) or self._open(topic, placed.partition, settings)
-        if partition is not None and is_of_earlier(partition.log, placed):
-            self._remove(topic, placed.partition, "was removed, and made anew")
+        is_earlier = partition is not None and is_of_earlier(partition.log, placed)
+        return not is_earlier or self._remove(topic, placed.partition, REMOVED)
 
-    def _remove(self, topic: Topic, number: int, why: str) -> None:
-        """Forgets a replica, and deletes its data."""
+    def _remove(self, topic: Topic, number: int, why: str) -> bool:
+        """Forgets a replica, and deletes its data. False: it can't be; if REMOVED, it is tried again."""
         logger.info("%s/%d %s: its data here is deleted", topic.name, number, why)
-        partition = topic.partitions.pop(number, None)
-        if partition is not None:
+        if (partition := topic.partitions.pop(number, None)) is not None:
             partition.remove()
             del self._by_log[partition.log]
         topic.broken.pop(number, None)
-        self.data_folder.delete_partition(topic.view.topic_id, number)
+        gone = self.data_folder.delete_partition(topic.view.topic_id, number)
+        if not gone and why == REMOVED:
+            topic.broken[number] = "the data of a partition that was removed can't be deleted"
+        return gone
 
     def _open(self, topic: Topic, number: int, settings: LogSettings) -> Partition | None:
         try:

@@ -121,7 +121,7 @@ class Maintenance:
             (topic.view.topic_id, number)
             for topic in broker.topics.values()
             for number in topic.broken
-            if topic.view.partitions[number].counts_on(own)
+            if number < len(topic.view.partitions) and topic.view.partitions[number].counts_on(own)
         ]
         most = broker.limits.changes_per_proposal
         for at in range(0, len(failed), most):

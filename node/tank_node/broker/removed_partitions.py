@@ -3,27 +3,41 @@ there, or away.
 """
 
 from collections.abc import Iterable
+from typing import Final
 
 from tank_node.cluster.view import PartitionView, TopicView
 from tank_node.log.log import PartitionLog
 from tank_node.store.data_folder import DataFolder
 
+REMOVED: Final = "was removed"
+MOVED: Final = "was moved to other brokers"
+"""Why a broker deletes a replica, for the log."""
 
-def beyond(folder: DataFolder, topic: TopicView) -> list[int]:
-    """The numbers of the topic's replicas in the folder, whether they can be opened or not, that the topic
-    has no partitions of any more."""
+
+def beyond(folder: DataFolder, topic: TopicView, *known: Iterable[int]) -> list[int]:
+    """The numbers of the topic's replicas, in the folder or `known` to the broker, whose partitions the
+    cluster has removed. One that a leader has pushed later epochs to is of a partition made anew, which the
+    view doesn't have yet."""
     count = len(topic.partitions)
-    return [number for number in folder.partitions_of(topic.topic_id) if number >= count]
+    if not topic.epoch_floor:
+        return []
+    numbers = sorted({*folder.partitions_of(topic.topic_id)}.union(*known))
+    logs = [(number, folder.logs.get((topic.topic_id, number))) for number in numbers if number >= count]
+    return [number for number, log in logs if log is None or _last_epoch(log) <= topic.epoch_floor]
 
 
 def is_of_earlier(log: PartitionLog, placed: PartitionView) -> bool:
     """Whether the log is of an earlier partition of this number: its leader epochs are below those of the
-    present one."""
-    return bool(log.epochs) and log.epochs[0][0] < placed.first_epoch
+    present one. The last one says so: the first may be unknown, as 0."""
+    return bool(log.epochs) and _last_epoch(log) < placed.first_epoch
 
 
 def delete_purged(folder: DataFolder, topics: Iterable[TopicView]) -> None:
     """Deletes the data of topics under earlier ids, from before they were purged."""
-    for topic in topics:
-        for topic_id in topic.iggy.purged if topic.iggy is not None else ():
-            folder.delete_topic(topic_id)
+    purged = {each for topic in topics if topic.iggy is not None for each in topic.iggy.purged}
+    for topic_id in sorted(purged & folder.topic_ids()) if purged else ():
+        folder.delete_topic(topic_id)
+
+
+def _last_epoch(log: PartitionLog) -> int:
+    return log.epochs[-1][0] if log.epochs else 0

@@ -109,7 +109,12 @@ class ControllerIggyRequests:
             message = f"the topic has {len(topic.partitions)} partitions, so {count} can't be removed"
             done(IggyOutcome(ErrorCode.INVALID_PARTITIONS, message))
             return
-        shrink = pb.ShrinkTopic(topic_id=topic.topic_id, partitions=left)
+        shrink = pb.ShrinkTopic(
+            topic_id=topic.topic_id,
+            partitions=left,
+            seen_partitions=len(topic.partitions),
+            seen_epoch_floor=topic.epoch_floor,
+        )
         self._change(pb.Command(shrink_topic=shrink), done)
 
     def purge_topic(self, topic: TopicView, done: IggyDone) -> None:

@@ -57,15 +57,17 @@ class UserRequests(Protocol):
         another's), INVALID_NAME, ROOT_USER (it stays active)."""
 
     def change_password(self, user: UserView, password_hash: str, done: UserDone) -> None:
-        """Sets a user's password. Sessions that began with the old one end."""
+        """Sets a user's password. Sessions that began with the old one end. Errors: STALE_USER (the user has
+        another password than `user`)."""
 
     def update_permissions(self, user: UserView, permissions: Permissions | None, done: UserDone) -> None:
-        """Sets a user's permissions; None: it has none. Errors: ROOT_USER, TOO_LARGE, LIMIT_REACHED (the
-        documents of all users together)."""
+        """Sets a user's permissions in the streams and topics of this broker's view; None: it has none.
+        Errors: ROOT_USER, TOO_LARGE, LIMIT_REACHED (the documents of all users together)."""
 
     def create_token(self, user: UserView, name: str, digest: bytes, expires_us: int, done: UserDone) -> None:
         """Creates a token, of which the digest is kept; `expires_us`: microseconds of the epoch, 0: never.
-        Errors: TOKEN_EXISTS (the user has one of this name), INVALID_NAME, LIMIT_REACHED."""
+        Errors: TOKEN_EXISTS (the user has one of this name), INVALID_NAME, LIMIT_REACHED, STALE_USER (a token
+        was deleted that `user` still has)."""
 
     def delete_token(self, user: UserView, name: str, done: UserDone) -> None:
         """Deletes a token. Errors: UNKNOWN_TOKEN."""

@@ -37,6 +37,8 @@ class UserView:
     """The entries that had made the streams and topics in it (`tank_node.users.rights`)."""
     tokens: tuple[TokenView, ...]
     """In the order in which they were created."""
+    token_deleted_index: int = 0
+    """The last entry that deleted one of its tokens."""
 
 
 class UsersView:
@@ -121,4 +123,5 @@ def user_view(user: pb.User) -> UserView:
         permissions=user.permissions if user.HasField("permissions") else None,
         births=tuple(user.births),
         tokens=tuple(TokenView(token.name, token.digest, token.expires_us) for token in user.tokens),
+        token_deleted_index=user.token_deleted_index,
     )

@@ -121,8 +121,9 @@ class TopicView:
     """By number, without holes."""
     iggy: IggyTopicView | None = None
     """What makes it one of Iggy's topics; None: Iggy's clients don't see it."""
-    was_shrunk: bool = False
-    """Partitions of it were removed once: replicas of these may be left on brokers that were away."""
+    epoch_floor: int = 0
+    """Not below the epochs of the partitions that were removed: replicas of these may be left on brokers that
+    were away. 0: none was removed. Partitions that are added begin above it."""
 
 
 class ChangeKind(Enum):
@@ -341,7 +342,7 @@ def _topic(topic: pb.Topic) -> TopicView:
         settings_text=pairs,
         partitions=[_partition(partition) for partition in topic.partitions],
         iggy=iggy_topic_view(topic.iggy) if topic.HasField("iggy") else None,
-        was_shrunk=topic.epoch_floor != 0,
+        epoch_floor=topic.epoch_floor,
     )
 
 

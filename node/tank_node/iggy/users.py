@@ -41,6 +41,7 @@ _FAULTS: Final[dict[ErrorCode, IggyFault]] = {
     ErrorCode.ROOT_USER: IggyError.CANNOT_CHANGE_PERMISSIONS,
     ErrorCode.INVALID_NAME: IggyError.INVALID_USERNAME,
     ErrorCode.LIMIT_REACHED: IggyError.USERS_LIMIT_REACHED,
+    ErrorCode.STALE_USER: IggyError.INVALID_CREDENTIALS,
 }
 
 
@@ -175,7 +176,7 @@ def _is_proved(call: "IggyCall", user: UserView, new: Secret, verdict: PasswordV
 
 def _set(call: "IggyCall", user: UserView, encoded: str) -> None:
     requests = call.session.broker.link.requests.users
-    requests.change_password(user, encoded, partial(_changed, call))
+    requests.change_password(user, encoded, partial(_changed, call, password_hash=encoded))
 
 
 def _hash(call: "IggyCall", password: Secret, done: Callable[[str], None]) -> None:
@@ -191,7 +192,7 @@ def _hashed(call: "IggyCall", done: Callable[[str], None], encoded: str | None) 
         done(encoded)
 
 
-def _changed(call: "IggyCall", outcome: UserOutcome) -> None:
+def _changed(call: "IggyCall", outcome: UserOutcome, password_hash: str = "") -> None:
     session = call.session
     if session.closed:
         return
@@ -199,7 +200,7 @@ def _changed(call: "IggyCall", outcome: UserOutcome) -> None:
         call.fail(_fault(outcome.error))
         return
     if session.principal is not None:
-        session.principal = session.access.logins.after_own_change(session.principal)
+        session.principal = session.access.logins.after_own_change(session.principal, password_hash)
     call.answer()
 
 

@@ -265,17 +265,23 @@ class DataFolder:
             return []
         return sorted(int(entry.name) for entry in inner if entry.name.isdigit())
 
+    def topic_ids(self) -> set[int]:
+        """The topics of which there is a folder here. Raises OSError."""
+        entries = self.disk.entries(os.path.join(self.path, "topics"))
+        return {int(entry.name) for entry in entries if entry.name.isdigit()}
+
     def delete_topic(self, topic_id: int) -> None:
         """Deletes all data of a topic that the cluster has deleted."""
         keys = {key for key in (*self.logs, *self._checkpoint.entries) if key[0] == topic_id}
         self._delete(keys, os.path.join(self.path, "topics", str(topic_id)), str(topic_id))
 
-    def delete_partition(self, topic_id: int, partition: int) -> None:
-        """Deletes the data of one replica that the cluster has moved to another broker."""
+    def delete_partition(self, topic_id: int, partition: int) -> bool:
+        """Deletes the data of one replica that the cluster has moved to another broker, or removed. False: it
+        can't be deleted now."""
         key = (topic_id, partition)
-        self._delete({key}, self.folder_of(*key), f"{topic_id}-{partition}")
+        return self._delete({key}, self.folder_of(*key), f"{topic_id}-{partition}")
 
-    def _delete(self, keys: Collection[tuple[int, int]], path: str, name: str) -> None:
+    def _delete(self, keys: Collection[tuple[int, int]], path: str, name: str) -> bool:
         for key in keys:
             if (log := self.logs.pop(key, None)) is not None:
                 log.abandon()
@@ -285,6 +291,8 @@ class DataFolder:
                 self.removal.remove(path, name)
         except OSError as error:
             logger.error("cannot delete %s: %s", path, error.strerror)
+            return False
+        return True
 
     def set_aside_unknown(self, known: Collection[int]) -> list[str]:
         """Renames the folders of topics that are not `known` to `.stray-…`, and deletes none: only the

@@ -142,12 +142,15 @@ class UserLogins:
         found = self._users.by_token(who.token)
         return found is not None and not is_expired(found[1].expires_us, self._clock.now_ms() * 1000)
 
-    def after_own_change(self, who: LoggedIn) -> LoggedIn:
-        """Who the session belongs to after it has changed its own password or name itself: it goes on."""
+    def after_own_change(self, who: LoggedIn, password_hash: str = "") -> LoggedIn:
+        """Who the session belongs to after it has changed users: one that set its own password, of this hash,
+        goes on. Another password is another session's, or nobody's here: each hash has a salt of its own.
+        """
         user = self._users.by_number(who.number)
         if user is None or user.born != who.born:
             return who
-        index = 0 if who.token else user.credentials_index
+        is_own = not who.token and user.password_hash == password_hash
+        index = user.credentials_index if is_own else who.credentials_index
         return LoggedIn(user.number, user.name, user.born, index, who.token)
 
     def _checked(

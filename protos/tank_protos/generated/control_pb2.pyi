@@ -502,12 +502,16 @@ class PurgeTopic(_message.Message):
     def __init__(self, topic_id: _Optional[int] = ...) -> None: ...
 
 class ShrinkTopic(_message.Message):
-    __slots__ = ("topic_id", "partitions")
+    __slots__ = ("topic_id", "partitions", "seen_partitions", "seen_epoch_floor")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    SEEN_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    SEEN_EPOCH_FLOOR_FIELD_NUMBER: _ClassVar[int]
     topic_id: int
     partitions: int
-    def __init__(self, topic_id: _Optional[int] = ..., partitions: _Optional[int] = ...) -> None: ...
+    seen_partitions: int
+    seen_epoch_floor: int
+    def __init__(self, topic_id: _Optional[int] = ..., partitions: _Optional[int] = ..., seen_partitions: _Optional[int] = ..., seen_epoch_floor: _Optional[int] = ...) -> None: ...
 
 class CreateIggyGroup(_message.Message):
     __slots__ = ("topic_id", "name", "number")
@@ -556,18 +560,20 @@ class UserRef(_message.Message):
     def __init__(self, number: _Optional[int] = ..., born: _Optional[int] = ...) -> None: ...
 
 class CreateUser(_message.Message):
-    __slots__ = ("name", "password_hash", "inactive", "permissions", "root")
+    __slots__ = ("name", "password_hash", "inactive", "permissions", "root", "births")
     NAME_FIELD_NUMBER: _ClassVar[int]
     PASSWORD_HASH_FIELD_NUMBER: _ClassVar[int]
     INACTIVE_FIELD_NUMBER: _ClassVar[int]
     PERMISSIONS_FIELD_NUMBER: _ClassVar[int]
     ROOT_FIELD_NUMBER: _ClassVar[int]
+    BIRTHS_FIELD_NUMBER: _ClassVar[int]
     name: str
     password_hash: str
     inactive: bool
     permissions: bytes
     root: bool
-    def __init__(self, name: _Optional[str] = ..., password_hash: _Optional[str] = ..., inactive: bool = ..., permissions: _Optional[bytes] = ..., root: bool = ...) -> None: ...
+    births: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, name: _Optional[str] = ..., password_hash: _Optional[str] = ..., inactive: bool = ..., permissions: _Optional[bytes] = ..., root: bool = ..., births: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class DeleteUser(_message.Message):
     __slots__ = ("user",)
@@ -586,32 +592,38 @@ class UpdateUser(_message.Message):
     def __init__(self, user: _Optional[_Union[UserRef, _Mapping]] = ..., name: _Optional[str] = ..., inactive: bool = ...) -> None: ...
 
 class ChangePassword(_message.Message):
-    __slots__ = ("user", "password_hash")
+    __slots__ = ("user", "password_hash", "credentials_index")
     USER_FIELD_NUMBER: _ClassVar[int]
     PASSWORD_HASH_FIELD_NUMBER: _ClassVar[int]
+    CREDENTIALS_INDEX_FIELD_NUMBER: _ClassVar[int]
     user: UserRef
     password_hash: str
-    def __init__(self, user: _Optional[_Union[UserRef, _Mapping]] = ..., password_hash: _Optional[str] = ...) -> None: ...
+    credentials_index: int
+    def __init__(self, user: _Optional[_Union[UserRef, _Mapping]] = ..., password_hash: _Optional[str] = ..., credentials_index: _Optional[int] = ...) -> None: ...
 
 class UpdatePermissions(_message.Message):
-    __slots__ = ("user", "permissions")
+    __slots__ = ("user", "permissions", "births")
     USER_FIELD_NUMBER: _ClassVar[int]
     PERMISSIONS_FIELD_NUMBER: _ClassVar[int]
+    BIRTHS_FIELD_NUMBER: _ClassVar[int]
     user: UserRef
     permissions: bytes
-    def __init__(self, user: _Optional[_Union[UserRef, _Mapping]] = ..., permissions: _Optional[bytes] = ...) -> None: ...
+    births: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, user: _Optional[_Union[UserRef, _Mapping]] = ..., permissions: _Optional[bytes] = ..., births: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class CreateToken(_message.Message):
-    __slots__ = ("user", "name", "digest", "expires_us")
+    __slots__ = ("user", "name", "digest", "expires_us", "token_deleted_index")
     USER_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     EXPIRES_US_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_DELETED_INDEX_FIELD_NUMBER: _ClassVar[int]
     user: UserRef
     name: str
     digest: bytes
     expires_us: int
-    def __init__(self, user: _Optional[_Union[UserRef, _Mapping]] = ..., name: _Optional[str] = ..., digest: _Optional[bytes] = ..., expires_us: _Optional[int] = ...) -> None: ...
+    token_deleted_index: int
+    def __init__(self, user: _Optional[_Union[UserRef, _Mapping]] = ..., name: _Optional[str] = ..., digest: _Optional[bytes] = ..., expires_us: _Optional[int] = ..., token_deleted_index: _Optional[int] = ...) -> None: ...
 
 class DeleteToken(_message.Message):
     __slots__ = ("user", "name")
@@ -676,7 +688,7 @@ class IggyGroupRef(_message.Message):
     def __init__(self, topic_id: _Optional[int] = ..., number: _Optional[int] = ...) -> None: ...
 
 class User(_message.Message):
-    __slots__ = ("number", "name", "created_ms", "born", "password_hash", "credentials_index", "inactive", "permissions", "births", "tokens")
+    __slots__ = ("number", "name", "created_ms", "born", "password_hash", "credentials_index", "inactive", "permissions", "births", "tokens", "token_deleted_index")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     CREATED_MS_FIELD_NUMBER: _ClassVar[int]
@@ -687,6 +699,7 @@ class User(_message.Message):
     PERMISSIONS_FIELD_NUMBER: _ClassVar[int]
     BIRTHS_FIELD_NUMBER: _ClassVar[int]
     TOKENS_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_DELETED_INDEX_FIELD_NUMBER: _ClassVar[int]
     number: int
     name: str
     created_ms: int
@@ -697,7 +710,8 @@ class User(_message.Message):
     permissions: bytes
     births: _containers.RepeatedScalarFieldContainer[int]
     tokens: _containers.RepeatedCompositeFieldContainer[UserToken]
-    def __init__(self, number: _Optional[int] = ..., name: _Optional[str] = ..., created_ms: _Optional[int] = ..., born: _Optional[int] = ..., password_hash: _Optional[str] = ..., credentials_index: _Optional[int] = ..., inactive: bool = ..., permissions: _Optional[bytes] = ..., births: _Optional[_Iterable[int]] = ..., tokens: _Optional[_Iterable[_Union[UserToken, _Mapping]]] = ...) -> None: ...
+    token_deleted_index: int
+    def __init__(self, number: _Optional[int] = ..., name: _Optional[str] = ..., created_ms: _Optional[int] = ..., born: _Optional[int] = ..., password_hash: _Optional[str] = ..., credentials_index: _Optional[int] = ..., inactive: bool = ..., permissions: _Optional[bytes] = ..., births: _Optional[_Iterable[int]] = ..., tokens: _Optional[_Iterable[_Union[UserToken, _Mapping]]] = ..., token_deleted_index: _Optional[int] = ...) -> None: ...
 
 class UserToken(_message.Message):
     __slots__ = ("name", "digest", "expires_us")

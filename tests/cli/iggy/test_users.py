@@ -88,7 +88,7 @@ def test_every_command_prints_the_promised_json(
 ) -> None:
     state = world.cluster.state
     given = Permissions(GlobalRight(0), (StreamPermissions(0, StreamRight.READ_STREAM),))
-    world.cluster.do(create_user("carol", permissions=given))
+    world.cluster.do(create_user("carol", "secret", given, 0))
     if arguments[:3] == ["user", "permissions", "alice"] and which == 0:
         arguments = ["user", "permissions", "carol"]
     world.cluster.do(create_token(the(state, "alice"), "laptop", expires_us=1 << 60))

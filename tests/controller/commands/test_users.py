@@ -194,6 +194,20 @@ def test_below_the_level_of_iggy_there_are_no_users(command: pb.Command) -> None
     assert error_of(state, command) is ErrorCode.LEVEL_TOO_LOW
 
 
+def test_a_password_is_replaced_where_it_was_proved_or_by_an_operator() -> None:
+    state = with_users("alice")
+    before = the(state, "alice")
+    change = change_password(before, "second")
+    accepted(state, change)
+    assert not accepted(state, change).users, "a repeat"
+    late = change_password(before, "third")
+    assert error_of(state, late) is ErrorCode.STALE_USER, "the first one was proved, which is no more"
+    accepted(state, change_password(the(state, "alice"), "fourth"))
+    assert error_of(state, change) is ErrorCode.STALE_USER, "a repeat that comes late"
+    accepted(state, change_password(before, "fifth", operator=True))
+    assert the(state, "alice").password_hash == hashed("fifth")
+
+
 def test_users_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_USERS", 2)
     state = with_users("alice")
@@ -228,18 +242,34 @@ def test_permissions_hang_on_the_streams_and_topics_that_have_the_numbers_when_t
             (TopicPermissions(3, TopicRight.READ_TOPIC), TopicPermissions(0, TopicRight.READ_TOPIC)),
         ),
     )
-    (told,) = accepted(state, update_permissions(the(state, "alice"), given)).users
+    meant = (0, stream_born, 0, topic_born)
+    (told,) = accepted(state, update_permissions(the(state, "alice"), given, *meant)).users
     assert told.permissions == given.encode(), "exactly as it was given"
-    assert list(told.births) == [0, stream_born, 0, topic_born]
+    assert tuple(told.births) == meant
     accepted(state, pb.Command(purge_topic=pb.PurgeTopic(topic_id=topic_born)))
-    assert not accepted(state, update_permissions(the(state, "alice"), given)).users, (
-        "a purged topic is the same topic"
-    )
+    again = update_permissions(the(state, "alice"), given, *meant)
+    assert not accepted(state, again).users, "a purged topic is the same topic"
     accepted(state, pb.Command(delete_stream=pb.DeleteStream(stream=0, born=stream_born)))
     accepted(state, stream)
-    assert the(state, "alice").births == (0, stream_born, 0, topic_born), "the new stream is another"
-    accepted(state, create_user("bob", permissions=given))
-    assert the(state, "bob").births == (0, state.index - 1, 0, 0)
+    assert the(state, "alice").births == meant, "the new stream is another"
+    new_born = state.index
+    accepted(state, create_user("bob", "secret", given, 0, new_born, 0, 0))
+    assert the(state, "bob").births == (0, new_born, 0, 0)
+    for late in (create_user("carol", "secret", given, *meant), again):
+        accepted(state, late)
+    assert the(state, "carol").births == the(state, "alice").births == (0, 0, 0, 0), "meant was the old one"
+    assert error_of(state, create_user("dave", "secret", given, 0)) is ErrorCode.INVALID_REQUEST
+    assert error_of(state, update_permissions(the(state, "bob"), given)) is ErrorCode.INVALID_REQUEST
+
+
+def test_the_root_user_has_all_rights_whatever_the_command_says() -> None:
+    state = with_users()
+    state.users.remove(0)
+    create = found_root()
+    create.create_user.permissions = READER.encode()
+    create.create_user.births.append(7)
+    accepted(state, create)
+    assert (the(state, "iggy").permissions, the(state, "iggy").births) == (ALL_RIGHTS.encode(), ())
 
 
 def test_permissions_are_taken_away() -> None:
@@ -293,6 +323,16 @@ def test_a_users_tokens_have_different_names() -> None:
     short = create_token(the(state, "bob"), "short")
     short.create_token.digest = b"short"
     assert error_of(state, short) is ErrorCode.INVALID_REQUEST
+
+
+def test_a_token_that_was_deleted_does_not_come_back_with_a_repeat() -> None:
+    state = with_users("alice")
+    create = create_token(the(state, "alice"), "laptop")
+    accepted(state, create)
+    accepted(state, delete_token(the(state, "alice"), "laptop"))
+    assert error_of(state, create) is ErrorCode.STALE_USER
+    accepted(state, create_token(the(state, "alice"), "laptop", "another"))
+    assert error_of(state, create) is ErrorCode.TOKEN_EXISTS
 
 
 def test_tokens_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -268,7 +268,9 @@ def iggy_topic_command(world: World, at: int, name: str, kind: int, count: int) 
         case 0:
             return pb.Command(purge_topic=pb.PurgeTopic(topic_id=topic.topic_id))
         case 1:
-            return pb.Command(shrink_topic=pb.ShrinkTopic(topic_id=topic.topic_id, partitions=count))
+            shrink = pb.ShrinkTopic(topic_id=topic.topic_id, partitions=count)
+            shrink.seen_partitions, shrink.seen_epoch_floor = len(topic.partitions), topic.epoch_floor
+            return pb.Command(shrink_topic=shrink)
         case 2:
             alter = pb.AlterIggyTopic(topic_id=topic.topic_id, name=name, max_bytes=count * 1000)
             return pb.Command(alter_iggy_topic=alter)

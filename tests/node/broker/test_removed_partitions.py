@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tank_node.app.readiness import CatchingUp
+from tank_node.broker.maintenance import Maintenance
 from tank_node.cluster.iggy_link import IggyOutcome, NewIggyTopic
 from tank_node.cluster.iggy_parts import IggyOptionView
 from tank_node.cluster.view import TopicView
@@ -124,4 +126,50 @@ def test_so_they_do_at_a_broker_that_was_away(given: Given, grown: int) -> None:
         given.grow(grown)
     with given.broker() as node:
         assert given.lengths(node) == {0: 1} | dict.fromkeys(range(1, 1 + grown), 0)
+        assert given.stored() == [f"{given.topic.topic_id}/0"]
+
+
+def test_a_log_whose_first_epoch_is_unknown_is_judged_by_its_last(given: Given) -> None:
+    with given.broker() as node:
+        given.shrink(2)
+        given.grow(1)
+        given.write(node)
+        log = node.broker.topics["main.t"].partitions[1].log
+        ((epoch, _),) = log.epochs
+        log.segments.epochs = [(0, 1), (epoch, 1)]
+        node.broker.take_in(given.topic)
+        assert given.lengths(node) == {0: 1, 1: 1}
+
+
+def test_what_a_new_leader_pushed_before_the_removal_was_heard_stays(given: Given) -> None:
+    with given.broker() as node:
+        given.write(node)
+        log = node.broker.topics["main.t"].partitions[2].log
+        log.segments.epochs = [(given.topic.partitions[2].leader_epoch + 1, 1)]
+        given.shrink(2)
+        assert given.lengths(node) == {0: 1, 2: 1}
+        Maintenance(node.broker).run()
+        assert CatchingUp(60_000, 0).problem(1, node.broker.topics.values(), 1) is None
+        given.grow(2)
+        assert given.lengths(node) == {0: 1, 1: 0, 2: 1}
+
+
+def test_what_can_not_be_deleted_is_not_opened_and_goes_later(
+    given: Given, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(path: str, name: str) -> None:
+        raise OSError(5, "broken")
+
+    with given.broker() as node:
+        given.write(node)
+        topic = node.broker.topics["main.t"]
+        with monkeypatch.context() as patch:
+            patch.setattr(node.broker.data_folder.removal, "remove", fail)
+            given.shrink(2)
+            Maintenance(node.broker).run()
+            assert (given.lengths(node), topic.broken.keys()) == ({0: 1}, {1, 2})
+            given.grow(1)
+            assert (given.lengths(node), topic.broken.keys()) == ({0: 1}, {1, 2})
+        node.broker.take_in(given.topic, tuple(topic.broken))
+        assert (given.lengths(node), topic.broken) == ({0: 1, 1: 0}, {})
         assert given.stored() == [f"{given.topic.topic_id}/0"]

@@ -67,7 +67,7 @@ def test_each_request_is_a_command() -> None:
     ask.add_partitions(TOPIC, 3, done)
     assert broker.command.alter_topic == pb.AlterTopic(topic_id=7, partitions=7)
     ask.shrink_topic(TOPIC, 4, done)
-    assert broker.command.shrink_topic == pb.ShrinkTopic(topic_id=7, partitions=0)
+    assert broker.command.shrink_topic == pb.ShrinkTopic(topic_id=7, partitions=0, seen_partitions=4)
     ask.purge_topic(TOPIC, done)
     assert broker.command.purge_topic == pb.PurgeTopic(topic_id=7)
     ask.delete_topic(TOPIC, done)

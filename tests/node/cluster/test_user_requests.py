@@ -1,19 +1,30 @@
 """What a broker asks of the controllers about users."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
+from tank_node.cluster.iggy_parts import IggyTopicView
 from tank_node.cluster.pending import PendingRequests
 from tank_node.cluster.requests import ControllerRequests
 from tank_node.cluster.users_link import NewUser, UserDone, UserOutcome, UserRequests
-from tank_node.cluster.view import ClusterView
+from tank_node.cluster.view import ClusterView, TopicView
 from tank_protos import feature_levels
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
-from tank_protos.users.permissions import GlobalRight, Permissions
+from tank_protos.topic_settings import TopicSettings
+from tank_protos.users.permissions import (
+    GlobalRight,
+    Permissions,
+    StreamPermissions,
+    StreamRight,
+    TopicPermissions,
+    TopicRight,
+)
 from tests.node.users.users_for_tests import user
 from tests.support.controllers.instant_controller import InstantController
+from tests.support.controllers.shown_topics import show
 from tests.support.manual_clock import ManualClock
 
 ALICE = user(3, "alice")
@@ -48,7 +59,7 @@ ASKED: list[tuple[Asking, pb.Command]] = [
     ),
     (
         lambda to, done: to.change_password(ALICE, "hash", done),
-        pb.Command(change_password=pb.ChangePassword(user=REF, password_hash="hash")),
+        pb.Command(change_password=pb.ChangePassword(user=REF, password_hash="hash", credentials_index=13)),
     ),
     (
         lambda to, done: to.update_permissions(ALICE, None, done),
@@ -78,6 +89,7 @@ class Broker:
         )
         self.sent: list[pb.BrokerUp] = []
         self.pending.line_taken(self.sent.append)
+        self.view = view
         self.requests = ControllerRequests(view, self.pending).users
         self.told: list[UserOutcome] = []
 
@@ -105,6 +117,41 @@ def test_below_the_level_of_iggy_nothing_is_sent(ask: Asking, command: pb.Comman
     (told,) = broker.told
     assert told.error is ErrorCode.LEVEL_TOO_LOW
     assert "level 5" in told.message
+
+
+def test_the_outcome_comes_when_the_view_has_the_change() -> None:
+    broker = Broker()
+    broker.requests.delete_user(ALICE, broker.told.append)
+    request_id = broker.sent.pop().proposal.request_id
+    broker.pending.on_outcome(pb.ProposalOutcome(request_id=request_id, index=30))
+    assert not broker.told, "the view is at an earlier entry"
+    (asked,) = broker.sent
+    assert asked.query.HasField("view")
+    broker.pending.on_answer(pb.QueryAnswer(request_id=asked.query.request_id, index=30))
+    assert broker.told == [UserOutcome(ErrorCode.NONE)]
+
+
+def test_permissions_name_what_this_broker_sees() -> None:
+    broker = Broker()
+    part = IggyTopicView(2, 1, "t", born=19)
+    show(broker.view, TopicView(7, "main.t", 1, TopicSettings(), {}, [], part))
+    broker.view.iggy.apply(pb.Delta(streams=[pb.IggyStream(number=2, name="main", born=17)]))
+    right = TopicPermissions(1, TopicRight.READ_TOPIC)
+    nothing = TopicPermissions(3, TopicRight.READ_TOPIC)
+    in_both = [StreamPermissions(number, StreamRight(0), (right, nothing)) for number in (2, 4)]
+    given = Permissions(GlobalRight(0), tuple(in_both))
+    broker.requests.update_permissions(ALICE, given, broker.told.append)
+    broker.requests.create_user(NewUser("bob", "hash", permissions=given), broker.told.append)
+    update, create = (each.proposal.command for each in broker.sent)
+    assert list(update.update_permissions.births) == [17, 19, 0, 0, 0, 0]
+    assert create.create_user.births == update.update_permissions.births
+
+
+def test_a_token_names_the_last_deletion_that_this_broker_sees() -> None:
+    broker = Broker()
+    seen = replace(ALICE, token_deleted_index=21)
+    broker.requests.create_token(seen, "laptop", b"d" * 32, 9, broker.told.append)
+    assert broker.sent[0].proposal.command.create_token.token_deleted_index == 21
 
 
 def test_a_refusal_is_passed_on() -> None:

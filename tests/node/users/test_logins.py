@@ -194,10 +194,12 @@ def test_who_changes_the_own_password_goes_on() -> None:
     assert who is not None
     assert by_token is not None
     broker.users.put([replace(alice, password_hash="other", credentials_index=50)])
-    assert broker.logins.is_current(broker.logins.after_own_change(who))
-    assert broker.logins.after_own_change(by_token) == by_token
+    assert broker.logins.is_current(broker.logins.after_own_change(who, "other"))
+    assert broker.logins.after_own_change(by_token, "other") == by_token
+    for another in ("", "of a third user, or replaced by now"):
+        assert not broker.logins.is_current(broker.logins.after_own_change(who, another))
     broker.users.put([user(1, "other", born=60)])
-    assert not broker.logins.is_current(broker.logins.after_own_change(who))
+    assert not broker.logins.is_current(broker.logins.after_own_change(who, "other"))
 
 
 def test_failures_of_one_client_take_longer_each_time() -> None:

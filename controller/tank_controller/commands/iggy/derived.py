@@ -124,6 +124,7 @@ def reported(part: IggyPart, keys: Iterable[str], settings: dict[str, str], part
             elif key == RETENTION_BYTES:
                 size = 0 if text is None else topic_settings.parse_size(text)
                 size *= 1 if part.per_partition else max(partitions, 1)
+                size = min(size, UNBOUNDED - 1)  # as much as the field takes
                 part = replace(part, max_bytes=size or (0 if text is None else UNBOUNDED))
     except ValueError:
         return part

@@ -55,11 +55,18 @@ def purge_topic(state: ClusterState, command: pb.Command, outcome: CommandOutcom
 
 
 def check_shrink_topic(state: ClusterState, command: pb.Command) -> None:
-    """Raises Rejected when the topic has fewer partitions than are to stay."""
+    """Raises Rejected when the topic has fewer partitions than are to stay, or others than its client saw.
+    When so many are left already, this may be a repeat: it is done.
+    """
     shrink = command.shrink_topic
     topic, _ = iggy_topic(state, shrink.topic_id)
-    if shrink.partitions > len(topic.partitions):
-        message = f"{topic.name} has {len(topic.partitions)} partitions: {shrink.partitions} can't stay"
+    count = len(topic.partitions)
+    if shrink.partitions > count:
+        message = f"{topic.name} has {count} partitions: {shrink.partitions} can't stay"
+        raise Rejected(ErrorCode.INVALID_PARTITIONS, message)
+    seen = shrink.seen_partitions, shrink.seen_epoch_floor
+    if shrink.partitions != count and seen != (count, topic.epoch_floor):
+        message = f"the partitions of {topic.name} have changed: it has {count} now"
         raise Rejected(ErrorCode.INVALID_PARTITIONS, message)
 
 

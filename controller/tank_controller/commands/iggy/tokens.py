@@ -34,6 +34,9 @@ def check_create_token(state: ClusterState, command: pb.Command) -> None:
         raise Rejected(ErrorCode.TOKEN_EXISTS, f"the user has a token {create.name} already")
     if create.digest in state.users.owners:
         raise Rejected(ErrorCode.TOKEN_EXISTS, "there is such a token already: make another one")
+    if create.token_deleted_index != user.token_deleted_index:
+        message = "a token of the user was deleted meanwhile, which may be this one: make another one"
+        raise Rejected(ErrorCode.STALE_USER, message)
     if len(user.tokens) >= limits.MAX_TOKENS_PER_USER:
         message = f"the user has {limits.MAX_TOKENS_PER_USER} tokens: delete some first"
         raise Rejected(ErrorCode.LIMIT_REACHED, message)
@@ -65,4 +68,4 @@ def delete_token(state: ClusterState, command: pb.Command, outcome: CommandOutco
     delete = command.delete_token
     user = without_expired(user_of(state, delete.user), command.now_ms)
     kept = tuple(token for token in user.tokens if token.name != delete.name)
-    put(state, replace(user, tokens=kept), outcome)
+    put(state, replace(user, tokens=kept, token_deleted_index=state.index), outcome)

@@ -4,6 +4,7 @@ A command names a user by number and birth, so that a late one does nothing to a
 by now. Passwords come as hashes, made where they were typed.
 """
 
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from tank_controller import limits
@@ -41,7 +42,7 @@ def check_create_user(state: ClusterState, command: pb.Command) -> None:
     if len(state.users.by_number) >= limits.MAX_USERS:
         raise Rejected(ErrorCode.LIMIT_REACHED, f"there are {limits.MAX_USERS} users: delete some first")
     if create.HasField("permissions"):
-        _check_permissions(state, create.permissions, b"")
+        _check_permissions(state, create.permissions, b"", create.births)
 
 
 def create_user(state: ClusterState, command: pb.Command, outcome: CommandOutcome) -> None:
@@ -52,8 +53,9 @@ def create_user(state: ClusterState, command: pb.Command, outcome: CommandOutcom
         outcome.number = present.number
         return
     given = permissions.ALL_RIGHTS.encode() if create.root else None
+    births: tuple[int, ...] = ()
     if create.HasField("permissions") and not create.root:
-        given = create.permissions
+        given, births = create.permissions, _births(state, create.permissions, create.births)
     user = UserState(
         number=ROOT if create.root else state.users.lowest_free(),
         name=create.name,
@@ -63,7 +65,7 @@ def create_user(state: ClusterState, command: pb.Command, outcome: CommandOutcom
         credentials_index=state.index,
         active=create.root or not create.inactive,
         permissions=given,
-        births=_births(state, given),
+        births=births,
     )
     outcome.number = user.number
     put(state, user, outcome)
@@ -111,8 +113,12 @@ def update_user(state: ClusterState, command: pb.Command, outcome: CommandOutcom
 def check_change_password(state: ClusterState, command: pb.Command) -> None:
     """Raises Rejected."""
     check_level(state, IGGY)
-    user_of(state, command.change_password.user)
-    _check_hash(command.change_password.password_hash)
+    change = command.change_password
+    user = user_of(state, change.user)
+    _check_hash(change.password_hash)
+    is_repeat = user.password_hash == change.password_hash
+    if not is_repeat and change.credentials_index not in (0, user.credentials_index):
+        raise Rejected(ErrorCode.STALE_USER, "the password that was given is not the user's any more")
 
 
 def change_password(state: ClusterState, command: pb.Command, outcome: CommandOutcome) -> None:
@@ -131,15 +137,16 @@ def check_update_permissions(state: ClusterState, command: pb.Command) -> None:
     if user.number == ROOT:
         raise Rejected(ErrorCode.ROOT_USER, "the root user's permissions can't change")
     if update.HasField("permissions"):
-        _check_permissions(state, update.permissions, user.permissions or b"")
+        _check_permissions(state, update.permissions, user.permissions or b"", update.births)
 
 
 def update_permissions(state: ClusterState, command: pb.Command, outcome: CommandOutcome) -> None:
-    """Sets or removes a user's permissions. Streams and topics are those that have the numbers now."""
+    """Sets or removes a user's permissions, in the streams and topics that its client meant."""
     update = command.update_permissions
     given = update.permissions if update.HasField("permissions") else None
     user = user_of(state, update.user)
-    put(state, replace(user, permissions=given, births=_births(state, given)), outcome)
+    births = () if given is None else _births(state, given, update.births)
+    put(state, replace(user, permissions=given, births=births), outcome)
 
 
 # --- for these commands, and those of tokens ---
@@ -178,26 +185,28 @@ def _check_hash(encoded: str) -> None:
         raise Rejected(ErrorCode.INVALID_REQUEST, problem)
 
 
-def _check_permissions(state: ClusterState, document: bytes, before: bytes) -> None:
-    """Raises Rejected for a new document that takes the place of `before`."""
+def _check_permissions(state: ClusterState, document: bytes, before: bytes, births: Collection[int]) -> None:
+    """Raises Rejected for a new document that takes the place of `before`. births: those that were meant."""
     if len(document) > permissions.MAX_BYTES:
         message = f"a user's permissions have at most {permissions.MAX_BYTES} bytes"
         raise Rejected(ErrorCode.TOO_LARGE, message)
     try:
-        permissions.decode(document)
+        places = sum(1 for _ in permissions.decode(document).places())
     except PermissionsError as error:
         raise Rejected(ErrorCode.INVALID_REQUEST, str(error)) from None
+    if len(births) != places:
+        message = f"{places} streams and topics are named, and {len(births)} are said to be meant"
+        raise Rejected(ErrorCode.INVALID_REQUEST, message)
     if state.users.permissions_bytes - len(before) + len(document) > limits.MAX_PERMISSIONS_BYTES:
         message = f"the permissions of all users have at most {limits.MAX_PERMISSIONS_BYTES} bytes together"
         raise Rejected(ErrorCode.LIMIT_REACHED, message)
 
 
-def _births(state: ClusterState, document: bytes | None) -> tuple[int, ...]:
-    """The entries that made the streams and topics of a document; 0 for each that there is not."""
-    if document is None:
-        return ()
+def _births(state: ClusterState, document: bytes, meant: Iterable[int]) -> tuple[int, ...]:
+    """The entries that made the streams and topics of a document; 0 for each that is not the one meant."""
     places = permissions.decode(document).places()
-    return tuple(_born(state, stream, topic) for stream, topic in places)
+    pairs = zip(places, meant, strict=True)
+    return tuple(born if _born(state, *place) == born else 0 for place, born in pairs)
 
 
 def _born(state: ClusterState, stream: int, topic: int | None) -> int:

@@ -39,6 +39,8 @@ class UserState:
     """For each stream and topic in it: the entry that had made it when the document was given; 0: none."""
     tokens: tuple[TokenState, ...] = ()
     """In the order in which they were created; each name once."""
+    token_deleted_index: int = 0
+    """The last entry that deleted one of its tokens."""
 
 
 @dataclass(slots=True)

@@ -19,6 +19,7 @@ def user_message(user: UserState) -> pb.User:
             pb.UserToken(name=token.name, digest=token.digest, expires_us=token.expires_us)
             for token in user.tokens
         ],
+        token_deleted_index=user.token_deleted_index,
     )
     if user.permissions is not None:
         message.permissions = user.permissions
@@ -38,4 +39,5 @@ def user_state(message: pb.User) -> UserState:
         permissions=message.permissions if message.HasField("permissions") else None,
         births=tuple(message.births),
         tokens=tuple(TokenState(token.name, token.digest, token.expires_us) for token in message.tokens),
+        token_deleted_index=message.token_deleted_index,
     )

@@ -63,7 +63,10 @@ class IggyCluster(Cluster):
         return pb.Command(purge_topic=pb.PurgeTopic(topic_id=topic_id))
 
     def shrink(self, topic_id: int, partitions: int) -> pb.Command:
-        return pb.Command(shrink_topic=pb.ShrinkTopic(topic_id=topic_id, partitions=partitions))
+        shrink = pb.ShrinkTopic(topic_id=topic_id, partitions=partitions)
+        if (topic := self.state.topics.get(topic_id)) is not None:
+            shrink.seen_partitions, shrink.seen_epoch_floor = len(topic.partitions), topic.epoch_floor
+        return pb.Command(shrink_topic=shrink)
 
     def create_group(self, topic_id: int, name: str, number: int | None = None) -> pb.Command:
         create = pb.CreateIggyGroup(topic_id=topic_id, name=name, number=number)

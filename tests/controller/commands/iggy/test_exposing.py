@@ -1,5 +1,9 @@
 """Topics of other protocols that Iggy's clients see."""
 
+from tank_controller.commands.iggy.derived import RETENTION_BYTES, reported
+from tank_controller.state.iggy.iggy_codec import part_message
+from tank_controller.state.iggy.iggy_part import IggyPart
+from tank_protos import topic_settings
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
 from tests.controller.commands.iggy.iggy_cluster import IggyCluster
@@ -53,3 +57,11 @@ def test_a_topic_is_exposed_when_it_is_created_in_a_stream_that_may_be_new() -> 
     assert cluster.error(shown_as("main", "orders", "c")) is ErrorCode.TOPIC_EXISTS
     assert cluster.error(shown_as("", "orders", "c")) is ErrorCode.INVALID_NAME
     assert cluster.error(shown_as("main", "", "c")) is ErrorCode.INVALID_NAME
+
+
+def test_the_bound_of_many_large_partitions_is_as_large_as_there_can_be() -> None:
+    shared = IggyPart(0, 0, "shown", max_bytes=1, exposed=True)
+    most = {RETENTION_BYTES: str(topic_settings.MAX_AMOUNT - 1)}
+    part = reported(shared, [RETENTION_BYTES], most, 2_049)
+    assert part.max_bytes == 2**64 - 2, "2^64 - 1 is no bound"
+    assert part_message(part).values.max_bytes == part.max_bytes

@@ -79,11 +79,30 @@ def test_the_highest_partitions_go() -> None:
     assert cluster.state.partition_count == 1
     assert cluster.settings(topic)["log.retention.bytes"] == "1000", "one has the share of four"
     assert len(cluster.seen(topic).partitions) == 1
-    assert cluster.seen(topic).was_shrunk
+    assert cluster.seen(topic).epoch_floor == cluster.of(topic).epoch_floor > 0
     assert not cluster.do(cluster.shrink(topic, 1)).delta.topics, "a repeat changes nothing"
     assert cluster.error(cluster.shrink(topic, 2)) is ErrorCode.INVALID_PARTITIONS
     cluster.do(cluster.shrink(topic, 0))
     assert cluster.seen(topic).partitions == []
+
+
+def test_a_shrink_that_is_repeated_or_was_meant_for_other_partitions_removes_none() -> None:
+    cluster = IggyCluster()
+    topic = cluster.topic_in(cluster.stream(), partitions=5)
+    first, others = cluster.shrink(topic, 3), cluster.shrink(topic, 2)
+    cluster.do(first)
+    assert not cluster.do(first).delta.topics, "done already"
+    assert cluster.error(others) is ErrorCode.INVALID_PARTITIONS, "another client removed some"
+    cluster.do(alter(topic, 4))
+    assert cluster.error(first) is ErrorCode.INVALID_PARTITIONS
+    cluster.do(alter(topic, 5))
+    assert cluster.error(first) is ErrorCode.INVALID_PARTITIONS, "there are as many again, but others"
+    for count in (4, 3):  # each removes partitions of low epochs
+        late = cluster.shrink(topic, 2)
+        cluster.do(cluster.shrink(topic, count))
+        cluster.do(alter(topic, count + 1))
+        assert cluster.error(late) is ErrorCode.INVALID_PARTITIONS
+    assert len(cluster.of(topic).partitions) == 4
 
 
 def test_a_number_that_is_used_again_begins_with_higher_epochs() -> None:
