@@ -28,7 +28,8 @@ from tests.node.peers.iggy.iggy_cell import (
     store,
     stored,
 )
-from tests.support.nodes.broker_cell import BrokerCell
+from tests.support.clients.produce import batch_of
+from tests.support.nodes.broker_cell import BrokerCell, Told
 
 
 @pytest.fixture
@@ -249,6 +250,43 @@ def test_a_partition_that_was_removed_and_comes_again_has_no_offset(cell: Broker
     cell.run(1_000)
     assert stored(cell, 1, place(cell, 3, consumer)) is None
     assert stored(cell, 1, place(cell, 0, consumer)) == 4
+
+
+def make_anew(cell: BrokerCell, number: int, epoch: int, brokers: tuple[int, ...] = ()) -> None:
+    """The topic loses its partitions from a number on and gets them again, and these brokers hear of both in
+    one change."""
+    whole = cell.topics[TOPIC]
+    anew = [
+        replace(each, leader_epoch=epoch, partition_epoch=epoch, first_epoch=epoch)
+        for each in whole.partitions[number:]
+    ]
+    cell.publish(replace(whole, partitions=[*whole.partitions[:number], *anew], was_shrunk=True), brokers)
+
+
+def test_a_partition_made_anew_has_no_offset_where_no_broker_saw_it_away(cell: BrokerCell) -> None:
+    consumer = named_consumer("a")
+    store(cell, 1, place(cell, 3, consumer), 5)
+    store(cell, 1, place(cell, 0, consumer), 4)
+    make_anew(cell, 3, 9)
+    assert stored(cell, 1, place(cell, 3, consumer)) is None
+    assert stored(cell, 1, place(cell, 0, consumer)) == 4
+    cell.run(1_000)
+    (led,) = router_of(cell.nodes[1].broker).service.groups.led()
+    assert set(led.groups[consumer].offsets) == {(TOPIC, 0)}, "it is swept"
+
+
+def test_a_store_replaces_the_offset_of_an_earlier_partition(cell: BrokerCell) -> None:
+    at = place(cell, 1, named_consumer("a"))
+    store(cell, 2, at, 5)
+    make_anew(cell, 1, 9)
+    node = cell.nodes[2]
+    node.broker.begin_tick()
+    node.partition(TOPIC, 1).append(memoryview(batch_of(b"x")), Told(), 1)
+    node.broker.end_tick()
+    cell.run(500)
+    store(cell, 3, at, 0)
+    cell.run(1_000)
+    assert [stored(cell, each, at) for each in (1, 2, 3)] == [0] * 3
 
 
 def test_a_deleted_group_takes_its_offsets_along(cell: BrokerCell) -> None:
