@@ -46,7 +46,7 @@ class ViewTopics(Topics):
         self._matches: dict[str, _Matches] = {}
 
     def note(self, change: TopicChange) -> bool:
-        """The view has changed; returns whether partitions are gone, though there are others of their numbers."""
+        """The view has changed; returns whether partitions are gone: others may have their numbers."""
         topic = change.topic
         before = self._counts.get(topic.name, (0, 0, 0))
         topic_id, count, began = before
