@@ -21,6 +21,7 @@ from tank_node.users.argon2_hasher import Argon2Hasher
 from tank_node.users.authorizer import IggyAuthorizer
 from tank_node.users.logins import UserLogins
 from tank_node.users.password_threads import PasswordThreads
+from tank_node.users.reachable_logins import ReachableLogins
 from tank_node.users.recent_logins import RecentLogins
 from tank_node.users.root_credentials import RootCredentials, RootCredentialsError, root_credentials
 from tank_node.users.root_founder import RootUserFounder
@@ -48,7 +49,7 @@ class IggyServing:
         self._loop = loop
         self._passwords = PasswordThreads(self._post, Argon2Hasher())
         recent = RecentLogins(os.urandom(_KEY_BYTES))
-        logins = UserLogins(
+        logins = (UserLogins if is_local else ReachableLogins)(
             view.users, self._passwords, recent, broker.clock, self._later, broker.metrics.logins
         )
         access = IggyAccess(logins, IggyAuthorizer(view.users), self._passwords, os.urandom)

@@ -17,6 +17,7 @@ from tank_node.coordinators.group import Group
 from tank_node.coordinators.group_images import GroupImages
 from tank_node.coordinators.group_load import GroupLoad
 from tank_node.coordinators.group_log import GroupChange, GroupLog
+from tank_node.coordinators.iggy.consumer_ids import CONSUMER_PREFIX
 from tank_node.coordinators.iggy.iggy_group import IggyGroupMachine
 from tank_node.coordinators.long_work import SlicedWork
 from tank_node.coordinators.machine.committed_offset import CommittedOffset
@@ -245,7 +246,8 @@ class GroupPartition(SlicedWork):
         group = self.find(group_id)
         if group is None:
             members = self._machines.new(group_id)
-            group = self.groups[group_id] = Group(group_id, members, self.memory)
+            memory = self.memory.consumers if group_id.startswith(CONSUMER_PREFIX) else self.memory
+            group = self.groups[group_id] = Group(group_id, members, memory)
         return group
 
     def _rouse(self, group: Group) -> None:

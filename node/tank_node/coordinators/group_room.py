@@ -2,6 +2,7 @@
 
 from tank_node.broker.broker import Broker
 from tank_node.coordinators.group_partition import GroupPartition
+from tank_node.coordinators.iggy.consumer_ids import CONSUMER_PREFIX
 from tank_node.coordinators.machine.consumer_requests import JOINS, ConsumerHeartbeat
 from tank_node.coordinators.machine.group_memory import (
     GROUP_BYTES,
@@ -52,6 +53,21 @@ class GroupRoom:
         held = 0 if group is None else group.members.figures().members
         more = max(len(said.members) - held, 0)
         return self.has(led, group_id, 0, (GROUP_BYTES if group is None else 0) + more * MEMBER_BYTES)
+
+    def for_position(self, led: GroupPartition, consumer: str) -> bool:
+        """Whether a position of one of Iggy's consumers or groups may be held that is not there yet."""
+        limits, held = self._settings.limits, led.memory.consumers
+        if not consumer.startswith(CONSUMER_PREFIX):
+            return self.has(led, consumer, 1, OFFSET_BYTES)
+        if consumer not in led.groups and held.groups >= limits.iggy_consumers:
+            what = f"{held.groups} of Iggy's consumers"
+        elif held.offsets >= limits.iggy_positions:
+            what = f"{held.offsets} positions of Iggy's consumers"
+        else:
+            return self.has(led, consumer, 1, OFFSET_BYTES)
+        line = f"partition {led.partition.number} of the groups holds {what}: delete some"
+        self._broker.refusals.note("groups_full", line, self._broker.tick.monotonic_ms)
+        return False
 
     def for_sync(self, led: GroupPartition, request: SyncRequest) -> bool:
         """Whether a leader's assignments may be held."""

@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from tank_node.broker.broker import Broker
+from tank_node.cluster.view import PartitionView
 from tank_node.coordinators.group import Group
 from tank_node.coordinators.iggy.iggy_group import IggyGroupMachine
-from tank_node.coordinators.machine.committed_offset import NO_TOPIC_ID, CommittedOffset
+from tank_node.coordinators.machine.committed_offset import NO_EPOCH, NO_TOPIC_ID, CommittedOffset
 from tank_node.coordinators.machine.group_requests import TopicPartition
 from tank_node.coordinators.machine.group_settings import GroupSettings
 from tank_node.coordinators.machine.group_state import GroupState
@@ -51,18 +52,19 @@ class OffsetSweep:
         self._expires = self._expires or expires
 
     def is_gone(self, number: int, offset: CommittedOffset) -> bool:
-        """Whether the topic of an offset was deleted, where one of the same name may be there now; or has its
-        partition of this number no more, where it may get another one."""
-        return number >= self._left_of(offset.topic_id)
+        """Whether the topic of an offset was deleted, where one of the same name may be there now; or the
+        partition that it was committed for was removed, where there may be another one of its number."""
+        left, anew = self._left_of(offset.topic_id)
+        return number >= left or (bool(anew) and _is_of_earlier(offset, anew[number]))
 
-    def _left_of(self, topic_id: int) -> int:
-        """From which number on partitions of a topic are gone."""
+    def _left_of(self, topic_id: int) -> tuple[int, Sequence[PartitionView]]:
+        """From which number on partitions of a topic are gone, and those below if some may be made anew."""
         view = self._broker.link.view
         topic = view.topic_by_id(topic_id)
         if topic is not None:
-            return len(topic.partitions)
+            return len(topic.partitions), topic.partitions if topic.was_shrunk else ()
         is_deleted = topic_id != NO_TOPIC_ID and view.was_deleted(topic_id)
-        return 0 if is_deleted else _MORE_THAN_ANY
+        return 0 if is_deleted else _MORE_THAN_ANY, ()
 
     def steps(self) -> Iterator[None]:
         """Looks at some offsets at each step, until no more are asked for."""
@@ -94,7 +96,8 @@ class OffsetSweep:
         wall_ms, retention_ms = self._broker.tick.now_ms, self._settings.offsets_retention_ms
         seen = members.figures()
         expiry = expiry_of(members, wall_ms, retention_ms) if expires else None
-        last_id, left = NO_TOPIC_ID, _MORE_THAN_ANY
+        last_id = NO_TOPIC_ID
+        left, anew = self._left_of(last_id)
         for first in range(0, len(places), _STEP):
             now = members.figures()
             if expires and now != seen:  # a member came or went between two steps
@@ -106,7 +109,18 @@ class OffsetSweep:
                 if offset is None or offsets.is_changing(place):
                     continue
                 if offset.topic_id != last_id:  # most neighbours are of one topic
-                    last_id, left = offset.topic_id, self._left_of(offset.topic_id)
-                if place[1] >= left or (expiry is not None and expiry.takes(place, offset)):
+                    last_id = offset.topic_id
+                    left, anew = self._left_of(last_id)
+                if (
+                    place[1] >= left
+                    or (anew and _is_of_earlier(offset, anew[place[1]]))
+                    or (expiry is not None and expiry.takes(place, offset))
+                ):
                     gone.append(place)
             yield gone
+
+
+def _is_of_earlier(offset: CommittedOffset, placed: PartitionView) -> bool:
+    """Whether an offset was committed for an earlier partition of this number. One without an epoch counts
+    as the present one's: nothing says when either began."""
+    return NO_EPOCH < offset.leader_epoch < placed.first_epoch

@@ -68,6 +68,11 @@ def root_credentials(
     return _checked(name, generated, RootOrigin.GENERATED)
 
 
+def is_default(password: Secret) -> bool:
+    """Whether a password is the one that the root user has by default, which everybody knows."""
+    return password.reveal() == _DEFAULT_PASSWORD
+
+
 def _checked(name: str, password: Secret, origin: RootOrigin) -> RootCredentials:
     if problem := user_name_problem(name):
         raise RootCredentialsError(f"{problem}: change {NAME_VARIABLE}, or the file of the root user")

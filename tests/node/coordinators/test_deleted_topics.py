@@ -1,8 +1,10 @@
 """Offsets of topics that were deleted go, whatever time they have, and those of a new topic stay."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
+from tank_node.cluster.view import ChangeKind
 from tank_node.coordinators.machine.group_error import GroupError
 from tank_node.coordinators.machine.group_requests import (
     CommitRequest,
@@ -81,3 +83,34 @@ def test_a_commit_with_an_old_time_outlives_the_deletion_of_an_older_topic(tmp_p
         assert [dict(each) for each in found] == [{("short", 0): GroupError.NONE}]
         assert at.offsets() == {("short", 0): 9}
         assert at.offsets("other") == {}
+
+
+def test_an_offset_of_a_removed_partition_is_not_the_next_ones(tmp_path: Path) -> None:
+    """One change takes a partition away and adds another one of its number."""
+    with coordinating(tmp_path) as at:
+        ready(at)
+        topic = at.node.controller.add("short", 2)
+        at.commit(7, places=[("short", 0), ("short", 1), PLACE])
+        anew = replace(topic.partitions[1], leader_epoch=4, first_epoch=4)
+        shown = replace(topic, partitions=[topic.partitions[0], anew], was_shrunk=True)
+        at.node.controller.publish(ChangeKind.ALTERED, shown)
+        assert at.offsets() == {("short", 0): 7, PLACE: 7}, "it is hidden at once"
+        swept(at, 1)
+        assert at.groups.room.memory.offsets == 2
+
+
+def test_an_offset_of_the_present_partition_stays(tmp_path: Path) -> None:
+    """Also one that has no epoch, of which nobody knows."""
+    with coordinating(tmp_path) as at:
+        ready(at)
+        topic = at.node.controller.add("short", 3)
+        at.commit(7, places=[("short", 0), ("short", 1)])
+        found: list[Mapping[TopicPartition, GroupError]] = []
+        unsaid = CommittedOffset(9, commit_ms=at.node.clock.now_ms())
+        at.node.broker.begin_tick()
+        at.groups.commit(CommitRequest(MemberName(GROUP, ""), -1, {("short", 2): unsaid}), found.append)
+        at.settle()
+        anew = [replace(each, leader_epoch=5, first_epoch=3) for each in topic.partitions]
+        at.node.controller.publish(ChangeKind.ALTERED, replace(topic, partitions=anew, was_shrunk=True))
+        swept(at, 1)
+        assert at.offsets() == {("short", 0): 7, ("short", 1): 7, ("short", 2): 9}

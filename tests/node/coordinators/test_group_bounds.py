@@ -3,6 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
+from tank_node.coordinators.iggy.consumer_ids import group_consumer, named_consumer
+from tank_node.coordinators.machine.committed_offset import CommittedOffset
 from tank_node.coordinators.machine.group_error import GroupError
 from tank_node.coordinators.machine.group_memory import GROUP_BYTES, MEMBER_BYTES, OFFSET_BYTES
 from tank_node.coordinators.machine.group_settings import GroupSettings
@@ -91,3 +93,28 @@ def test_no_group_has_a_name_that_its_records_can_not_hold(tmp_path: Path) -> No
             assert [each.error for each in at.join(group_id=longer)] == [GroupError.INVALID_GROUP_ID]
             assert at.groups.describe(longer).error is GroupError.INVALID_GROUP_ID
             assert at.found(longer) == [(GroupError.INVALID_GROUP_ID, -1)]
+
+
+def test_iggys_consumers_leave_room_for_the_groups_of_others(tmp_path: Path) -> None:
+    """Their positions have no expiry, and any name is one of a consumer."""
+    settings = GroupSettings(topic_partitions=1)
+    limits = replace(settings.limits, iggy_consumers=2, iggy_positions=3)
+    with coordinating(tmp_path, settings=replace(settings, limits=limits)) as at:
+        ready(at)
+        (led,) = at.groups.led()
+        room = at.groups.room
+        for name, number in (("a", 0), ("b", 0)):
+            assert room.for_position(led, named_consumer(name))
+            led.store_offsets(named_consumer(name), {("orders", number): CommittedOffset(1)}, lambda _: None)
+            at.settle()
+        assert not room.for_position(led, named_consumer("c")), "it would be a third consumer"
+        assert room.for_position(led, named_consumer("a"))
+        led.store_offsets(named_consumer("a"), {("orders", 1): CommittedOffset(1)}, lambda _: None)
+        at.settle()
+        assert not room.for_position(led, named_consumer("a")), "it would be a fourth position"
+        assert room.for_position(led, group_consumer(7)), "a group of Iggy's goes with its topic"
+        assert at.commit(1, places=[("orders", 0), ("orders", 1)]) == [GroupError.NONE] * 2
+        assert room.memory.offsets == 5
+        led.drop_offsets(named_consumer("b"), [("orders", 0)], lambda _: None)
+        at.settle()
+        assert room.for_position(led, named_consumer("c")), "there is room again"

@@ -18,6 +18,7 @@ from tank_node.users.logins import (
     LoginRefusal,
     UserLogins,
 )
+from tank_node.users.reachable_logins import ReachableLogins
 from tank_node.users.recent_logins import RecentLogins
 from tank_protos.users.rules import password_hash_problem
 from tank_protos.users.secret import Secret
@@ -49,13 +50,13 @@ class Timers:
 class Logins:
     """The logins of a broker whose view has these users."""
 
-    def __init__(self, *users: UserView) -> None:
+    def __init__(self, *users: UserView, kind: type[UserLogins] = UserLogins) -> None:
         self.users = view_of(user(0, "iggy"), *users)
         self.passwords = StagedPasswords()
         self.clock = ManualClock()
         self.timers = Timers()
         self.counts: Counter[str] = Counter()
-        self.logins = UserLogins(
+        self.logins = kind(
             self.users,
             self.passwords,
             RecentLogins(b"k" * 16),
@@ -280,3 +281,19 @@ def test_recent_logins_are_bounded_and_keep_no_password() -> None:
     ]
     assert not recent.knows("hash 1p", Secret(b"assword"), 3), "hash and password are apart"
     assert not RecentLogins(b"K" * 16).knows("hash 1", Secret(b"password"), 3)
+
+
+def test_the_default_password_of_the_root_user_is_none_where_other_machines_reach_the_listener(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A broker on loopback may have founded the user for the whole cluster."""
+    local, reached = Logins(user(1, "alice", "iggy")), Logins(user(1, "alice", "iggy"), kind=ReachableLogins)
+    for broker in (local, reached):
+        broker.users.put([user(0, "boss", "iggy")])
+    assert local.judged("boss", "iggy").refusal is None
+    assert reached.judged("boss", "iggy") == LoginOutcome(LoginRefusal.WRONG_CREDENTIALS)
+    assert "tank iggy user password boss" in caplog.text
+    assert len(reached.timers.delays) == 1, "it is held back as any failure"
+    assert reached.judged("alice", "iggy").refusal is None, "another user's password is its own affair"
+    reached.users.put([user(0, "boss", "a better one")])
+    assert reached.judged("boss", "a better one").refusal is None

@@ -46,6 +46,15 @@ class GroupLimits:
     offsets: int = 2_000_000
     """The most committed offsets that one broker holds; each takes some 300 bytes."""
 
+    iggy_consumers: int = 1_000
+    """The most of Iggy's consumers with positions in one partition of the internal topic. Each is a group,
+    any name makes one, and none expires: they take half of `groups` at most, all of them at a broker that
+    coordinates fifty partitions."""
+
+    iggy_positions: int = 20_000
+    """The most positions of these consumers in one partition of the internal topic: so they take half of
+    `offsets` at most. One consumer of a topic has up to 1,000."""
+
     held_bytes: int = 1024 * MIB
     """The most bytes of all groups, members and offsets together, as one broker counts them. Offsets with
     notes of 4 KiB, or members that say much, take many times what their number alone bounds: two million

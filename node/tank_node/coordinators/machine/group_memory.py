@@ -28,17 +28,25 @@ class GroupMemory:
     """The groups and offsets of one partition, or of all partitions of a broker, and about how many bytes
     they take."""
 
-    __slots__ = ("_above", "groups", "held_bytes", "members", "offsets", "states")
+    __slots__ = ("_above", "_consumers", "groups", "held_bytes", "members", "offsets", "states")
 
     def __init__(self, above: "GroupMemory | None" = None) -> None:
         """above: that of the whole broker, which counts the same."""
         self._above = above
+        self._consumers: GroupMemory | None = None
         self.groups = 0
         self.members = 0
         self.offsets = 0
         self.held_bytes = 0
         self.states: Counter[GroupState] = Counter()
         """The groups by their states."""
+
+    @property
+    def consumers(self) -> "GroupMemory":
+        """That of Iggy's consumers, which counts here, too."""
+        if self._consumers is None:
+            self._consumers = GroupMemory(self)
+        return self._consumers
 
     def add(self, groups: int, offsets: int, held_bytes: int) -> None:
         """Adds so many, or takes them away where they are negative."""

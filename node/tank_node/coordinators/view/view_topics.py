@@ -41,15 +41,18 @@ class ViewTopics(Topics):
         self._broker = broker
         self._version = 0
         self._counts = {topic.name: _count(topic) for topic in broker.link.view.topics()}
-        """By topic: its id and the number of its partitions, as far as changes were noted."""
+        """By topic: its id, the number of its partitions and the epoch with which the last one began, as far
+        as changes were noted."""
         self._matches: dict[str, _Matches] = {}
 
     def note(self, change: TopicChange) -> bool:
-        """The view has changed; returns whether partitions are gone."""
+        """The view has changed; returns whether partitions are gone: others may have their numbers."""
         topic = change.topic
-        topic_id, count = self._counts.get(topic.name, (0, 0))
+        before = self._counts.get(topic.name, (0, 0, 0))
+        topic_id, count, began = before
+        now = _count(topic)
         is_fewer = change.kind is ChangeKind.DELETED or (
-            topic_id == topic.topic_id and len(topic.partitions) < count
+            topic_id == topic.topic_id and (now[1] < count or now[2] > began)
         )
         if change.kind is ChangeKind.DELETED:
             if topic_id != topic.topic_id:
@@ -57,11 +60,11 @@ class ViewTopics(Topics):
             self._counts.pop(topic.name)
             for matches in self._matches.values():
                 matches.drop(topic.name)
-        elif (topic_id, count) == _count(topic):
+        elif before == now:
             return is_fewer
         else:
             is_new = topic.name not in self._counts
-            self._counts[topic.name] = _count(topic)
+            self._counts[topic.name] = now
             if is_new:
                 self._match(topic.name)
         self._version += 1
@@ -105,5 +108,6 @@ class ViewTopics(Topics):
         return found.shown
 
 
-def _count(topic: TopicView) -> tuple[int, int]:
-    return topic.topic_id, len(topic.partitions)
+def _count(topic: TopicView) -> tuple[int, int, int]:
+    began = topic.partitions[-1].first_epoch if topic.partitions else 0  # the highest: epochs only rise
+    return topic.topic_id, len(topic.partitions), began

@@ -46,22 +46,32 @@ Ask = Callable[[Offset], None]
 
 
 class _OffsetAttempt:
-    """A request that is tried until it has an answer that counts."""
+    """A request that is tried until it has an answer that counts, or its connection has ended: the client may
+    have another one, which goes on from what this one would undo."""
 
-    __slots__ = ("_again", "_ask", "_done", "until_ms")
+    __slots__ = ("_again", "_ask", "_done", "_sender", "until_ms")
 
     def __init__(
-        self, ask: Ask, until_ms: int, again: "Callable[[_OffsetAttempt], bool]", done: Offset
+        self,
+        ask: Ask,
+        sender: Session,
+        until_ms: int,
+        again: "Callable[[_OffsetAttempt], bool]",
+        done: Offset,
     ) -> None:
         """ask: asks once. again: has `begin` called soon, or says False: there is no time, or no room."""
         self._ask = ask
+        self._sender = sender
         self._again = again
         self._done = done
         self.until_ms = until_ms
 
     def begin(self) -> None:
         """Asks."""
-        self._ask(self._told)
+        if self._sender.closed:
+            self._done(ErrorCode.TIMED_OUT, None)  # nobody hears it
+        else:
+            self._ask(self._told)
 
     def _told(self, error: ErrorCode, offset: int | None) -> None:
         if error not in _PASSING or not self._again(self):
@@ -83,7 +93,7 @@ class IggyOffsets:
 
     def get(self, place: IggyPlace, sender: Session, done: Offset) -> None:
         """The stored offset; None: nothing is stored."""
-        self._begin(partial(self._get, place, sender), done)
+        self._begin(partial(self._get, place, sender), sender, done)
 
     def store(
         self,
@@ -96,16 +106,17 @@ class IggyOffsets:
     ) -> None:
         """Stores an offset; answered when it is safe, or with is_auto when the leader goes by it. Errors:
         OFFSET_ABOVE_END."""
-        self._begin(partial(self._store, place, offset, is_auto, sender), partial(_alone, done))
+        self._begin(partial(self._store, place, offset, is_auto, sender), sender, partial(_alone, done))
 
     def delete(self, place: IggyPlace, sender: Session, done: Callable[[ErrorCode], None]) -> None:
         """Forgets a stored offset."""
-        self._begin(partial(self._delete, place, sender), partial(_alone, done))
+        self._begin(partial(self._delete, place, sender), sender, partial(_alone, done))
 
     # --- until it has an answer that counts ----------------------------------------------------------
 
-    def _begin(self, ask: Ask, done: Offset) -> None:
-        _OffsetAttempt(ask, self._broker.tick.monotonic_ms + LONGEST_MS, self._again, done).begin()
+    def _begin(self, ask: Ask, sender: Session, done: Offset) -> None:
+        until_ms = self._broker.tick.monotonic_ms + LONGEST_MS
+        _OffsetAttempt(ask, sender, until_ms, self._again, done).begin()
 
     def _again(self, attempt: _OffsetAttempt) -> bool:
         now_ms = self._broker.tick.monotonic_ms

@@ -195,13 +195,14 @@ class IggyPositions:
     def _flushed(
         self, sent: Sequence[tuple[IggyPlace, Remembered]], results: Sequence[IggyPositionResult]
     ) -> None:
-        """What was not stored is tried again, unless it is not this leader's any more."""
+        """What was not stored is tried again, unless it is not this leader's any more, or was deleted
+        meanwhile."""
         for (place, found), result in zip(sent, results, strict=True):
             if not result.error or self._cache.known(place) is not found:
                 continue
             if result.error in _LOST:
                 self._cache.forget(place)
-            else:
+            elif found.committed is not None:
                 self._cache.soil(place, found)
         if self._cache.dirty:
             self._timer.by(self._broker.tick.monotonic_ms + self._broker.limits.iggy_commit_ms)

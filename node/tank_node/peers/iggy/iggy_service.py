@@ -10,7 +10,6 @@ from tank_node.coordinators.groups import Groups
 from tank_node.coordinators.iggy.consumer_ids import born_of, group_consumer, is_iggys
 from tank_node.coordinators.machine.committed_offset import CommittedOffset
 from tank_node.coordinators.machine.group_error import GroupError
-from tank_node.coordinators.machine.group_memory import OFFSET_BYTES
 from tank_node.coordinators.machine.group_requests import TopicPartition
 from tank_node.coordinators.machine.iggy_requests import BrokerSaid, IggyAnswer, IggyMemberName, Release
 from tank_node.peers.group_errors import error_code
@@ -145,7 +144,7 @@ class IggyService:
             return
         group = led.groups.get(change.consumer)
         is_new = group is None or group.offsets.get(where) is None
-        if is_new and not self._groups.room.has(led, change.consumer, 1, OFFSET_BYTES):
+        if is_new and not self._groups.room.for_position(led, change.consumer):
             ended(ErrorCode.LIMIT_REACHED)
             return
         offset = CommittedOffset(

@@ -1,6 +1,6 @@
 """Stored offsets of Iggy's consumers: their partitions' leaders set them, their coordinator keeps them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,15 +8,18 @@ import pytest
 
 from tank_node.cluster.view import NO_LEADER, ChangeKind
 from tank_node.coordinators.iggy.consumer_ids import named_consumer
+from tank_node.coordinators.machine.group_error import GroupError
 from tank_node.limits import Limits
 from tank_node.peers.group_router import router_of
 from tank_node.peers.iggy.iggy_offsets import LONGEST_MS, offsets_of
 from tank_node.peers.iggy.iggy_positions import positions_of
+from tank_node.peers.iggy.iggy_service import DELETE, STORE
 from tank_node.peers.iggy.position_cache import IggyPlace
 from tank_node.session import Session
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.generated.tank import IggyPositionsRequest
+from tank_protos.wire.message import Message
 from tank_protos.wire.names import GROUPS_TOPIC
 from tests.node.peers.group_cell import TOPIC, fetched, numbers
 from tests.node.peers.iggy.iggy_cell import (
@@ -28,7 +31,8 @@ from tests.node.peers.iggy.iggy_cell import (
     store,
     stored,
 )
-from tests.support.nodes.broker_cell import BrokerCell
+from tests.support.clients.produce import batch_of
+from tests.support.nodes.broker_cell import BrokerCell, Told
 
 
 @pytest.fixture
@@ -202,6 +206,58 @@ def test_but_not_for_ever(cell: BrokerCell) -> None:
     assert told == [ErrorCode.NO_LEADER]
 
 
+def test_a_store_ends_with_its_connection(cell: BrokerCell) -> None:
+    """The client has another connection by then, and went on."""
+    at = place(cell, 1)
+    cell.change(1, TOPIC, leader=NO_LEADER)
+    sender, told = Session(), list[ErrorCode]()
+    broker = cell.nodes[1].broker
+    broker.begin_tick()
+    offsets_of(broker).store(at, 4, sender, told.append)
+    broker.end_tick()
+    cell.run(200)
+    sender.close()
+    cell.run(200)
+    assert told == [ErrorCode.TIMED_OUT]
+    cell.change(1, TOPIC, leader=3)
+    store(cell, 1, at, 7)
+    cell.run(LONGEST_MS)
+    assert stored(cell, 1, at) == 7
+
+
+def test_what_a_poll_stored_and_could_not_be_written_is_not_written_behind_a_delete(cell: BrokerCell) -> None:
+    router = router_of(cell.nodes[2].broker)
+    held: list[Callable[[Message | GroupError], None]] = []
+    kinds: list[int] = []
+    ask = router.ask_broker
+
+    def lost(broker_id, request, sender, done):  # type: ignore[no-untyped-def]
+        """The first message gets no answer before the next one was sent."""
+        if isinstance(request, IggyPositionsRequest):
+            kinds.extend(each.kind for each in request.changes)
+            if not held:
+                held.append(done)
+                return
+        ask(broker_id, request, sender, done)
+
+    router.ask_broker = lost  # type: ignore[method-assign]
+    at = place(cell, 1, named_consumer("a"))
+    assert begin_store(cell, 2, at, 3, is_auto=True) == [ErrorCode.NONE]
+    cell.run(200)
+    told: list[ErrorCode] = []
+    broker = cell.nodes[2].broker
+    broker.begin_tick()
+    offsets_of(broker).delete(at, Session(), told.append)
+    held[0](GroupError.NOT_AVAILABLE)
+    broker.end_tick()
+    cell.run(500)
+    assert told == [ErrorCode.NONE]
+    assert kinds == [STORE, DELETE]
+    cell.change(1, TOPIC, leader=3)
+    cell.run(500)
+    assert stored(cell, 3, at) is None
+
+
 def test_a_deleted_offset_is_gone(cell: BrokerCell) -> None:
     at = place(cell, 1)
     store(cell, 2, at, 5)
@@ -249,6 +305,43 @@ def test_a_partition_that_was_removed_and_comes_again_has_no_offset(cell: Broker
     cell.run(1_000)
     assert stored(cell, 1, place(cell, 3, consumer)) is None
     assert stored(cell, 1, place(cell, 0, consumer)) == 4
+
+
+def make_anew(cell: BrokerCell, number: int, epoch: int, brokers: tuple[int, ...] = ()) -> None:
+    """The topic loses its partitions from a number on and gets them again, and these brokers hear of both in
+    one change."""
+    whole = cell.topics[TOPIC]
+    anew = [
+        replace(each, leader_epoch=epoch, partition_epoch=epoch, first_epoch=epoch)
+        for each in whole.partitions[number:]
+    ]
+    cell.publish(replace(whole, partitions=[*whole.partitions[:number], *anew], was_shrunk=True), brokers)
+
+
+def test_a_partition_made_anew_has_no_offset_where_no_broker_saw_it_away(cell: BrokerCell) -> None:
+    consumer = named_consumer("a")
+    store(cell, 1, place(cell, 3, consumer), 5)
+    store(cell, 1, place(cell, 0, consumer), 4)
+    make_anew(cell, 3, 9)
+    assert stored(cell, 1, place(cell, 3, consumer)) is None
+    assert stored(cell, 1, place(cell, 0, consumer)) == 4
+    cell.run(1_000)
+    (led,) = router_of(cell.nodes[1].broker).service.groups.led()
+    assert set(led.groups[consumer].offsets) == {(TOPIC, 0)}, "it is swept"
+
+
+def test_a_store_replaces_the_offset_of_an_earlier_partition(cell: BrokerCell) -> None:
+    at = place(cell, 1, named_consumer("a"))
+    store(cell, 2, at, 5)
+    make_anew(cell, 1, 9)
+    node = cell.nodes[2]
+    node.broker.begin_tick()
+    node.partition(TOPIC, 1).append(memoryview(batch_of(b"x")), Told(), 1)
+    node.broker.end_tick()
+    cell.run(500)
+    store(cell, 3, at, 0)
+    cell.run(1_000)
+    assert [stored(cell, each, at) for each in (1, 2, 3)] == [0] * 3
 
 
 def test_a_deleted_group_takes_its_offsets_along(cell: BrokerCell) -> None:
