@@ -62,7 +62,7 @@ class OffsetSweep:
         view = self._broker.link.view
         topic = view.topic_by_id(topic_id)
         if topic is not None:
-            return len(topic.partitions), topic.partitions if topic.was_shrunk else ()
+            return len(topic.partitions), topic.partitions if topic.epoch_floor else ()
         is_deleted = topic_id != NO_TOPIC_ID and view.was_deleted(topic_id)
         return 0 if is_deleted else _MORE_THAN_ANY, ()
 

@@ -92,7 +92,7 @@ def test_an_offset_of_a_removed_partition_is_not_the_next_ones(tmp_path: Path) -
         topic = at.node.controller.add("short", 2)
         at.commit(7, places=[("short", 0), ("short", 1), PLACE])
         anew = replace(topic.partitions[1], leader_epoch=4, first_epoch=4)
-        shown = replace(topic, partitions=[topic.partitions[0], anew], was_shrunk=True)
+        shown = replace(topic, partitions=[topic.partitions[0], anew], epoch_floor=3)
         at.node.controller.publish(ChangeKind.ALTERED, shown)
         assert at.offsets() == {("short", 0): 7, PLACE: 7}, "it is hidden at once"
         swept(at, 1)
@@ -111,6 +111,6 @@ def test_an_offset_of_the_present_partition_stays(tmp_path: Path) -> None:
         at.groups.commit(CommitRequest(MemberName(GROUP, ""), -1, {("short", 2): unsaid}), found.append)
         at.settle()
         anew = [replace(each, leader_epoch=5, first_epoch=3) for each in topic.partitions]
-        at.node.controller.publish(ChangeKind.ALTERED, replace(topic, partitions=anew, was_shrunk=True))
+        at.node.controller.publish(ChangeKind.ALTERED, replace(topic, partitions=anew, epoch_floor=2))
         swept(at, 1)
         assert at.offsets() == {("short", 0): 7, ("short", 1): 7, ("short", 2): 9}

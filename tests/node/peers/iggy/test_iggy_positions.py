@@ -315,7 +315,9 @@ def make_anew(cell: BrokerCell, number: int, epoch: int, brokers: tuple[int, ...
         replace(each, leader_epoch=epoch, partition_epoch=epoch, first_epoch=epoch)
         for each in whole.partitions[number:]
     ]
-    cell.publish(replace(whole, partitions=[*whole.partitions[:number], *anew], was_shrunk=True), brokers)
+    cell.publish(
+        replace(whole, partitions=[*whole.partitions[:number], *anew], epoch_floor=epoch - 1), brokers
+    )
 
 
 def test_a_partition_made_anew_has_no_offset_where_no_broker_saw_it_away(cell: BrokerCell) -> None:
