@@ -8,6 +8,7 @@ from tank_controller.state.state import ClusterState
 from tank_node.cluster.iggy_requests import ControllerIggyRequests
 from tank_node.cluster.pending import Answered, Proposed
 from tank_node.cluster.view import ClusterView, TopicChange
+from tank_protos.error_codes import ErrorCode
 from tank_protos.feature_levels import IGGY
 from tank_protos.generated import control_pb2 as pb
 
@@ -30,7 +31,14 @@ class InstantIggy(ControllerIggyRequests):
         outcome = commands.apply(self._state, 1, pb.Command(register_broker=register))
         assert outcome.rejection is None, outcome.rejection
 
-    def propose(self, command: pb.Command, done: Proposed, *, of_client: bool = False) -> None:
+    def propose(
+        self,
+        command: pb.Command,
+        done: Proposed,
+        *,
+        of_client: bool = False,
+        unsent_error: ErrorCode = ErrorCode.NO_LEADER,
+    ) -> None:
         """As PendingRequests."""
         command.now_ms = self.now_ms
         if command.HasField("expose_topic"):
