@@ -69,6 +69,7 @@ BASES: Final = {
     "tank_node.Dialer": "an interface: peers dial without knowing the server",
     "tank_node.FetchWait": "a wait for data, and one for what another broker leads beside it",
     "tank_node.IggyKnown": "an interface: machines of groups do not know the view",
+    "tank_node.UserLogins": "logins, and those at a listener that other machines reach",
     "tank_node.Topics": "an interface: machines of groups do not know the view",
     "tank_node.FollowerRole": "an interface: the partition does not know what takes its leader's pushes",
     "tank_node.Forwarding": "an interface: a lone broker has none",
