@@ -21,7 +21,7 @@ FULL_ROOMS: Final = {
     "controller/tank_controller/leader": "the tasks of a controller that leads, and who asks it: one a file",
     "node/tank_node/log": "the parts of one log, and what is done to it: one a file",
     "node/tank_node/tank": "a protocol: a subject of it a file",
-    "node/tank_node/stored": "what a session asks of a partition led anywhere: a question and its parts a file",
+    "node/tank_node/stored": "what a session asks of a partition, wherever it is led: a question a file",
     "node/tank_node/iggy": "a protocol: a subject of it a file",
 }
 """Folders with more files than a reader sees at once, with the reason."""
