@@ -15,8 +15,8 @@ MUTANTS = (
     Mutant(
         "a broker that was away when a topic was purged sets its messages aside for ever",
         "tank_node.broker.removed_partitions.delete_purged",
-        "            folder.delete_topic(topic_id)\n",
-        "            pass\n",
+        "        folder.delete_topic(topic_id)\n",
+        "        pass\n",
         Kind.CLUSTER,
         told="a_topic_is_purged_under_writers",
     ),
