@@ -23,6 +23,7 @@ from tests.support.patience import patient
 from tests.support.processes.broker_process import BrokerProcess
 from tests.support.processes.cluster import LocalCluster, swept
 from tests.support.processes.ports import free_port
+from tests.support.waiting import until
 
 PACKAGES: Final = (
     "apache-iggy 0.9.0",
@@ -51,6 +52,14 @@ def installed(folder: Path, package: str) -> Path | None:
     return python
 
 
+def _has_root(cluster: LocalCluster) -> bool:
+    """Whether clients can log in: the level has risen, and a broker has made the first user."""
+    try:
+        return "iggy" in cluster.tank("iggy", "user", "list")
+    except AssertionError:  # the command was refused
+        return False
+
+
 @contextlib.contextmanager
 def _served(folder: Path, brokers: int) -> Iterator[str]:
     """The address of a broker that serves Iggy's clients; of three brokers it is the last one."""
@@ -65,6 +74,7 @@ def _served(folder: Path, brokers: int) -> Iterator[str]:
         cluster.size.append("--iggy")
         with swept(cluster):
             cluster.up()
+            until(lambda: _has_root(cluster), "the cluster has no root user")
             yield str(cluster.processes("broker")[-1].addresses["iggy"])
 
 
