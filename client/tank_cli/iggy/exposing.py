@@ -5,15 +5,13 @@ from typing import TYPE_CHECKING
 import click
 
 from tank_cli.cluster.options import controller_options
-from tank_cli.iggy.iggy_names import names_of
+from tank_cli.iggy.iggy_names import TOPIC, names_of
 from tank_cli.shell.exit_codes import CliError, ExitCode
 from tank_cli.shell.output import done, print_json
 from tank_cli.shell.session import CommandSession, offline_options
 
 if TYPE_CHECKING:
     from tank_cli.cluster.controller_calls import Controllers
-
-TOPIC = click.argument("topic", metavar="TOPIC")
 
 
 @click.command()

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from tank_cli.cluster.controller_calls import Controllers
     from tank_protos.generated import control_pb2 as pb
 
+STREAM = click.argument("stream", metavar="STREAM")
+TOPIC = click.argument("topic", metavar="TOPIC")
 YES = click.option("--yes", "-y", is_flag=True, help="Don't ask.")
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tank_cli.cluster.options import controller_options
-from tank_cli.iggy.iggy_names import YES, confirm, names_of
+from tank_cli.iggy.iggy_names import STREAM, TOPIC, YES, confirm, names_of
 from tank_cli.shell.figures import count_text
 from tank_cli.shell.output import Json, done, note, print_json, print_table
 from tank_cli.shell.positions import DurationType, SizeType
@@ -13,9 +13,6 @@ from tank_cli.shell.session import CommandSession, offline_options
 
 if TYPE_CHECKING:
     from tank_cli.cluster.controller_calls import Controllers
-
-STREAM = click.argument("stream", metavar="STREAM")
-TOPIC = click.argument("topic", metavar="TOPIC")
 
 
 @click.command("list")
