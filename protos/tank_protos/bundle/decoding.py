@@ -9,8 +9,6 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-import cramjam
-
 from tank_protos.bundle.header import (
     MAX_MESSAGE_SET_BYTES,
     MAX_SEQUENCE_NUMBER,
@@ -62,6 +60,8 @@ def unpacked(
     if not header.codec:
         return bundle, header.body_offset
     size = unpacked_bytes(bundle, header.body_offset, max_bytes)
+    import cramjam  # 1.5 MB: many brokers unpack nothing
+
     try:
         data = bytes(cramjam.snappy.decompress_raw(memoryview(bundle)[header.body_offset :]))
     except cramjam.DecompressionError as error:

@@ -12,8 +12,6 @@ from struct import Struct
 from struct import error as StructError
 from typing import TYPE_CHECKING, cast
 
-import cramjam
-
 from tank_protos.bundle.decoding import read_messages, timestamp_list
 from tank_protos.bundle.header import (
     COUNT_MASK,
@@ -83,6 +81,8 @@ def finish(head: bytes, body: bytes, codec: int, *, sampled: bool) -> bytes:
     and it shrinks; with `sampled`, only when a sample shrinks, too.
     """
     if codec and len(body) <= MAX_MESSAGE_SET_BYTES and not (sampled and _looks_incompressible(body)):
+        import cramjam  # 1.5 MB: many brokers pack nothing
+
         packed = cramjam.snappy.compress_raw(body)
         if len(packed) < len(body):
             return b"".join((bytes((head[0] | Codec.SNAPPY,)), head[1:], packed))
@@ -98,6 +98,8 @@ def _looks_incompressible(body: bytes) -> bool:
     size, view = len(body) // SAMPLE_SHARE // SAMPLE_SLICES, memoryview(body)
     places = range(0, len(body) - size + 1, (len(body) - size) // (SAMPLE_SLICES - 1))
     sample = b"".join(view[place : place + size] for place in places)
+    import cramjam
+
     return len(cramjam.snappy.compress_raw(sample)) > len(sample) - len(sample) // SAMPLE_SAVES
 
 
