@@ -33,3 +33,8 @@ class IggyPart:
     purged: tuple[int, ...] = ()
     """The topic's earlier ids, oldest first: a broker that was away when the topic was purged deletes the
     logs under these ids. A bounded number."""
+
+    @property
+    def option_bytes(self) -> int:
+        """The size of all options."""
+        return sum(option.size_bytes for option in self.options)
