@@ -36,6 +36,8 @@ SAID = {
     "iggy_anonymous",
     "iggy_expose",
     "iggy_poll_wait_ms",
+    "iggy_format",  # a topic's option says it, where one topic is to be stored otherwise
+    "iggy_heartbeat",  # off, as by Iggy: TCP's keepalive finds the clients that are gone
 }
 """Options of brokers that the chart itself sets, that make no sense in a pod, or whose protocol has no
 Service in the chart (Iggy's)."""
