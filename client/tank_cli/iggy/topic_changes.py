@@ -1,5 +1,6 @@
 """`tank iggy topic alter|shrink`: what an Iggy client may say of a topic, said by an operator."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import click
@@ -108,7 +109,7 @@ def alter(
         done(f"Altered topic {topic} of stream {stream}.")
 
 
-def _with(options: "list[pb.IggyOption]", given: dict[str, str]) -> "list[pb.IggyOption]":
+def _with(options: "Iterable[pb.IggyOption]", given: dict[str, str]) -> "list[pb.IggyOption]":
     """A topic's options, with these instead of those of the same names."""
     from tank_protos.generated import control_pb2 as pb
 
