@@ -32,6 +32,8 @@ SAID = {
     "secret_file",
     "api_token_file",
     "iggy",
+    "iggy_format",  # a topic's option says it, where one topic is to be stored otherwise
+    "iggy_heartbeat",  # off, as by Iggy: TCP's keepalive finds the clients that are gone
 }
 """Options of brokers that the chart itself sets, or that make no sense in a pod."""
 

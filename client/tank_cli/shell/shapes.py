@@ -463,6 +463,8 @@ SHAPES: dict[str, tuple[Json, ...]] = {
     ),
     "iggy topic create": ({"stream": "main", "topic": "orders", "number": 0},),
     "iggy topic rename": ({"stream": "main", "topic": "bills", "number": 0},),
+    "iggy topic alter": ({"stream": "main", "topic": "orders", "altered": True},),
+    "iggy topic shrink": ({"stream": "main", "topic": "orders", "removed": 2, "partitions": 1},),
     "iggy topic delete": ({"deleted": "orders", "stream": "main"},),
     "iggy topic purge": ({"purged": "orders", "stream": "main"},),
     "iggy group list": ({"groups": [{"stream": "main", "topic": "orders", "number": 0, "name": "readers"}]},),

@@ -16,7 +16,7 @@ from tank_node.client_facts import NO_VERSION, ClientFacts
 from tank_node.iggy.access import CommandAccess
 from tank_node.iggy.last_change import LastChange
 from tank_node.iggy.refusals import IggyFault
-from tank_node.iggy.services import HostFacts, IggyServices
+from tank_node.iggy.services import IggyServices
 from tank_node.iggy.waits import Farewell
 from tank_node.limits import Limits
 from tank_node.metrics import OK, Metrics
@@ -178,9 +178,9 @@ class IggySession(Session):
     """
 
     __slots__ = (
-        "_blocked", "_commands", "_detector", "_first", "_line", "access", "broker", "endings", "era", "host",
-        "last_change", "limits", "metrics", "most", "principal", "requests", "session_number", "settings",
-        "software", "turns",
+        "_blocked", "_commands", "_detector", "_first", "_line", "access", "broker", "endings", "era",
+        "last_change", "limits", "metrics", "most", "principal", "requests", "services", "session_number",
+        "settings", "software", "turns",
     )  # fmt: skip
 
     def __init__(
@@ -193,7 +193,7 @@ class IggySession(Session):
         self.broker = broker
         self.settings = services.settings
         self.access = services.access
-        self.host: Callable[[], HostFacts] = services.host
+        self.services = services
         self._commands = commands
         self.limits: Limits = broker.limits
         self.metrics: Metrics = broker.metrics
