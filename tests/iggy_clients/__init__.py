@@ -3,6 +3,5 @@ environment of its own.
 
 - `__main__`: installs the packages, and runs each one's walk against a fresh broker
 - `programs/walk`: walks through what a package can do
-- `announced/`: announces Iggy's feature level in processes of tests
 - `table`: the table of docs/iggy-compatibility.md
 """

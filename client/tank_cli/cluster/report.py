@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from tank_cli.shell.broker_reports import AskedBroker
 from tank_cli.shell.figures import bytes_text, count_text, settings_text
 from tank_controller.leader.report import BELOW, UNDER, Controller, Row, TopicCounts, address_of
+from tank_protos import feature_levels
 from tank_protos.generated import control_pb2 as pb
 
 # --- brokers ---
@@ -197,7 +198,10 @@ def level_text(answer: pb.OverviewAnswer) -> str:
     ]
     named += [f"the deletion of topic {name}" for name in answer.topics_in_the_way]
     level = answer.feature_level
-    return f"{level}; level {level + 1} waits for {' and '.join(named)}" if named else str(level)
+    wanted = f"level {level + 1}"
+    if level + 1 == feature_levels.IGGY:
+        wanted += ", which Iggy's clients need,"
+    return f"{level}; {wanted} waits for {' and '.join(named)}" if named else str(level)
 
 
 def brokers_text(answer: pb.OverviewAnswer) -> str:

@@ -128,6 +128,12 @@ def test_the_feature_level_says_what_holds_up_the_next(
     assert told["next_level_waits_for"] == {"brokers": brokers, "controllers": controllers, "topics": topics}
 
 
+def test_it_says_that_iggys_clients_wait_for_their_level() -> None:
+    found = pb.OverviewAnswer(feature_level=4, brokers_behind=[3])
+    assert report.level_text(found) == "4; level 5, which Iggy's clients need, waits for broker 3"
+    assert report.level_text(pb.OverviewAnswer(feature_level=4)) == "4"
+
+
 def test_a_controller_that_answers_under_a_second_name_is_listed_once() -> None:
     own = pb.RaftNode(ordinal=1, disk=b"a")
     members = [pb.ControllerMember(node=own, votes=True, address="one:1")]
