@@ -130,15 +130,8 @@ def run(console: Console, clients: list[Stock], messages: int) -> None:
 
 def create(iggy: Stock, servers: str) -> None:
     """Stream and topic, by Iggy's client, and until all brokers know them. Raises ThreeError."""
+    _ended(iggy.name, "creating", iggy.start("create", 1))
     deadline = time.monotonic() + READY_S
-    while True:
-        making = iggy.start("create", 1)
-        _, errors = making.communicate(timeout=PATIENCE_S)
-        if not making.returncode:
-            break
-        if time.monotonic() > deadline:
-            raise ThreeError(errors.strip()[-2000:])
-        time.sleep(LOOK_S)
     for server in servers.split(","):
         with Client(server) as client:
             while TOPIC not in client.admin.partition_counts():

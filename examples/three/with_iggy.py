@@ -10,6 +10,7 @@ that is read: its offset, who wrote it, and its value.
 
 import asyncio
 import json
+import os
 import sys
 
 from apache_iggy import Consumer, IggyClient, Partitioning, PollingStrategy, ReceiveMessage, SendMessage
@@ -77,3 +78,6 @@ def writer_of(message: ReceiveMessage) -> str:
 if __name__ == "__main__":
     does = {"create": create, "write": write, "read": read}[sys.argv[1]]
     asyncio.run(does(sys.argv[2], sys.argv[3], int(sys.argv[4])))
+    sys.stdout.flush()
+    # The library's threads go on while Python ends, and now and then abort a process that is done.
+    os._exit(0)

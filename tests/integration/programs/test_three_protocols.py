@@ -1,6 +1,5 @@
 """`make three`: three stock clients, each by its own protocol, in one topic at the same time."""
 
-import os
 import re
 import subprocess
 import sys
@@ -11,7 +10,6 @@ import pytest
 from tests.support.patience import patient
 
 ROOT = Path(__file__).resolve().parents[3]
-ANNOUNCED = ROOT / "tests" / "iggy_clients" / "announced"
 NAMES = ("tank", "kafka", "iggy")
 
 pytestmark = pytest.mark.integration
@@ -19,11 +17,9 @@ pytestmark = pytest.mark.integration
 
 def three(*options: str) -> subprocess.CompletedProcess[str]:
     """Runs the example."""
-    paths = [str(ANNOUNCED), *filter(None, [os.environ.get("PYTHONPATH")])]
     return subprocess.run(
         [sys.executable, "-m", "examples.three", *options],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
         capture_output=True,
         text=True,
         timeout=patient(200),
