@@ -25,7 +25,7 @@ SEEDS ?= 200
 CI_SEEDS ?= 200
 MINUTES ?= 5
 
-.PHONY: help setup kernel kernel-auto run check chart e2e unit unit-pure thorough slow slow-thorough test test-busy kafka iggy upgrade test-pure fuzz fuzz-short fuzz-sanitized crash sim sim-compiled sim-short mutants chaos long nightly bench bench-broker bench-client bench-spark bench-memory bench-cluster bench-kafka bench-groups proto proto-fresh proto-compatible docs wheel ci clean
+.PHONY: help setup kernel kernel-auto run three check chart e2e unit unit-pure thorough slow slow-thorough test test-busy kafka iggy upgrade test-pure fuzz fuzz-short fuzz-sanitized crash sim sim-compiled sim-short mutants chaos long nightly bench bench-broker bench-client bench-spark bench-memory bench-cluster bench-kafka bench-groups proto proto-fresh proto-compatible docs wheel ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,10 +43,15 @@ $(VENV)/.ready-run: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all]'
 	touch $@
 
+$(VENV)/.ready-three: pyproject.toml | $(VENV)/bin/python
+	@echo "Installing Tank Cluster, a Kafka client and an Iggy client into $(VENV) ..."
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[three]'
+	touch $@
+
 $(VENV)/.ready-dev: pyproject.toml | $(VENV)/bin/python
 	@echo "Installing Tank Cluster and its tools into $(VENV) (a few minutes the first time) ..."
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
-	touch $@ $(VENV)/.ready-run
+	touch $@ $(VENV)/.ready-run $(VENV)/.ready-three
 
 setup: $(VENV)/.ready-dev ## install everything for development into .venv
 
@@ -55,6 +60,9 @@ kernel: $(VENV)/.ready-dev ## build the compiled kernel anew where its sources c
 
 run: $(VENV)/.ready-run ## stream a year of flights through a cluster into a PySpark pipeline, and kill a broker meanwhile
 	@$(BIN)/python -m examples.run
+
+three: $(VENV)/.ready-three ## one topic, three protocols at once: TANK's, Kafka's and Iggy's clients read what all of them write
+	@$(BIN)/python -m examples.three
 
 check: $(VENV)/.ready-dev ## lint, types, walls, generated files, what the last release reads, the house's own rules
 	@ruff check --quiet $(CODE)

@@ -332,6 +332,7 @@ SHAPES: dict[str, tuple[Json, ...]] = {
             "disk_bytes": 214748364800,
             "open_files": 4,
             "connections": 1,
+            "iggy_eras": [{"era": "B3", "connections": 1}],
             "troubles": [
                 {
                     "topic": "flights",

@@ -373,7 +373,7 @@ class IggySession(Session):
     def _note_era(self, era: Era) -> None:
         self.era = era
         self.software = self._detector.sdk_version or ""
-        self.metrics.iggy_sessions[era.name] += 1
+        self.metrics.begin_iggy_session(era.name)
         if self._detector.is_unknown_sdk:
             self.metrics.count_unknown_sdk(self.software)
         if era is SEED:
@@ -385,8 +385,7 @@ class IggySession(Session):
         assert era is not None
         narrowed = self._detector.narrow(payload)
         if narrowed is not era:
-            self.metrics.iggy_sessions[era.name] -= 1
-            self.metrics.iggy_sessions[narrowed.name] += 1
+            self.metrics.narrow_iggy_session(era.name, narrowed.name)
             self.era = narrowed
         return narrowed
 
@@ -487,6 +486,8 @@ class IggySession(Session):
 
     def close(self) -> None:
         """Ends all requests. Appended messages stay; their answers are dropped."""
+        if self.era is not None and not self.closed:
+            self.metrics.iggy_connections[self.era.name] -= 1
         super().close()
         line, self._line = self._line, deque()
         for call in line:

@@ -110,6 +110,10 @@ def test_era_a1_shows_itself_by_its_first_topic(node: IggyNode) -> None:
     line.tell(CreateStreamRequest(stream_id=1, name="main"))
     line.tell(CreateTopicRequest(stream=of_name("main"), topic_id=1, partitions_count=1, name="orders"))
     assert line.session.era is A1
+    assert {era: count for era, count in node.metrics.iggy_connections.items() if count} == {"A1": 1}
+    line.close()
+    line.close()
+    assert not any(node.metrics.iggy_connections.values())
 
 
 def test_a_user_who_logs_out_is_nobody(node: IggyNode) -> None:
