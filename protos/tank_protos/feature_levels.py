@@ -80,9 +80,8 @@ FORMATS: Final = {
     IGGY: Formats(snapshot=3, push=PUSH_VERSION, data_folder=2),
 }
 """By level."""
-OWN: Final = Levels(FIRST, NATIVE_GROUPS)
-"""The levels that this version's processes say that they know. Level `IGGY` is not among them until brokers
-serve Iggy's clients: a level that is in force can't be taken back."""
+OWN: Final = Levels(FIRST, IGGY)
+"""The levels that this version's processes say that they know."""
 PUSH_VERSIONS: Final = {each.push for each in FORMATS.values()}
 """The versions of a push that a follower takes: its leader may have learned of a new level earlier or
 later.

@@ -6,6 +6,5 @@ from their registries, and the frames of those that are in none.
 - `stock_client`: one client: how it is installed, and how its walk is run
 - `programs/`: the walks: `walk` of Python's packages, `java/`, `cli` of the command `iggy`, `frames`
 - `frames/`: the frames of clients that are in no registry, which `frames` plays
-- `announced/`: announces Iggy's feature level in processes of tests
 - `table`: the tables of docs/iggy-compatibility.md
 """

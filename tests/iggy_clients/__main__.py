@@ -16,7 +16,6 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
-from unittest.mock import patch
 
 from tests.iggy_clients.clients import CLIENTS, NOT_HAD
 from tests.iggy_clients.stock_client import StockClient
@@ -26,38 +25,25 @@ from tests.support.patience import patient
 from tests.support.processes.broker_process import BrokerProcess
 from tests.support.processes.cluster import LocalCluster, swept
 from tests.support.processes.ports import free_port
-from tests.support.waiting import until
 
-HERE: Final = Path(__file__).parent
 FOLDER: Final = ROOT / "out" / "iggy_clients"
 WALK_S: Final = patient(300.0)
 """The longest that a walk may take."""
 
 
-def _has_root(cluster: LocalCluster) -> bool:
-    """Whether clients can log in: the level has risen, and a broker has made the first user."""
-    try:
-        return "iggy" in cluster.tank("iggy", "user", "list")
-    except AssertionError:  # the command was refused
-        return False
-
-
 @contextlib.contextmanager
 def _served(folder: Path, brokers: int) -> Iterator[str]:
     """The address of a broker that serves Iggy's clients; of three brokers it is the last one."""
-    announced = os.pathsep.join([str(HERE / "announced"), *filter(None, [os.environ.get("PYTHONPATH")])])
     if brokers == 1:
         address = f"127.0.0.1:{free_port()}"
-        with BrokerProcess(folder, "--iggy", address, environment={"PYTHONPATH": announced}):
+        with BrokerProcess(folder, "--iggy", address):
             yield address
         return
-    with patch.dict(os.environ, {"PYTHONPATH": announced}):
-        cluster = LocalCluster(folder, brokers=brokers)
-        cluster.size.append("--iggy")
-        with swept(cluster):
-            cluster.up()
-            until(lambda: _has_root(cluster), "the cluster has no root user")
-            yield str(cluster.processes("broker")[-1].addresses["iggy"])
+    cluster = LocalCluster(folder, brokers=brokers)
+    cluster.size.append("--iggy")
+    with swept(cluster):
+        cluster.up()
+        yield str(cluster.processes("broker")[-1].addresses["iggy"])
 
 
 def walked(client: StockClient, folder: Path, data: Path, brokers: int) -> Walked:

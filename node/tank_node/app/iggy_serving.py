@@ -2,6 +2,7 @@
 cluster."""
 
 import asyncio
+import logging
 import os
 import sys
 from collections.abc import Callable
@@ -28,6 +29,8 @@ from tank_node.users.root_founder import RootUserFounder
 from tank_protos import feature_levels
 from tank_protos.users.secret import Secret
 
+logger = logging.getLogger(__name__)
+
 PASSWORD_FILE_VARIABLE: Final = "IGGY_ROOT_PASSWORD_FILE"
 """Names the file with the root user's name and password, in one line."""
 _LOOK_S: Final = 1.0
@@ -40,9 +43,7 @@ class IggyServing:
     def __init__(
         self, config: NodeConfig, port: Port, broker: Broker, loop: asyncio.AbstractEventLoop
     ) -> None:
-        """Raises ListenError for a root user that can't be configured so, and for a feature level that this
-        version doesn't announce."""
-        _check_level(broker)
+        """Raises ListenError for a root user that can't be configured so."""
         view, requests = broker.link.view, broker.link.requests
         is_local = port.address.is_loopback
         self._broker = broker
@@ -63,6 +64,8 @@ class IggyServing:
         self._services = IggyServices(access, settings, HostWatch(str(config.data)).look)
         credentials = _root_credentials(is_local=is_local)
         self._founder = RootUserFounder(view.users, requests.users, self._passwords, credentials, _tell)
+        self._waits = False
+        """Whether the feature level of Iggy's clients was not in force at the last look."""
         self._timer = loop.call_soon(self._look)
 
     def open_session(self) -> IggySession:
@@ -75,8 +78,13 @@ class IggyServing:
         self._passwords.close()
 
     def _look(self) -> None:
-        if self._broker.link.view.feature_level >= feature_levels.IGGY:
+        level = self._broker.link.view.feature_level
+        if level >= feature_levels.IGGY:
             self._founder.look()
+        waits = level < feature_levels.IGGY
+        if waits is not self._waits:
+            self._waits = waits
+            _tell_level(level)
         self._timer = self._loop.call_later(_LOOK_S, self._look)
 
     def _post(self, call: Callable[[], None]) -> None:
@@ -92,14 +100,18 @@ class IggyServing:
         self._broker.wake()
 
 
-def _check_level(broker: Broker) -> None:
-    in_force = broker.link.view.feature_level
-    if max(in_force, feature_levels.OWN.highest) < feature_levels.IGGY:
-        level, known = feature_levels.IGGY, feature_levels.OWN.highest
-        raise ListenError(
-            f"--iggy: Iggy's clients are served from feature level {level} on, the cluster works at level "
-            f"{in_force}, and this version announces none above {known}: start the broker without --iggy"
+def _tell_level(level: int) -> None:
+    """Logs that Iggy's clients wait for their feature level, or that they wait no more."""
+    needed = feature_levels.IGGY
+    if level < needed:
+        logger.warning(
+            "Iggy's clients can't log in yet: they wait for feature level %d, and level %d is in force; it "
+            "rises when all processes know the next one: `tank cluster status` says what it waits for",
+            needed,
+            level,
         )
+    else:
+        logger.info("feature level %d is in force: Iggy's clients can log in", level)
 
 
 def _root_credentials(*, is_local: bool) -> RootCredentials:

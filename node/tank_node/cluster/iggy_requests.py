@@ -1,6 +1,6 @@
 """The requests of a broker to the controllers about the names of Iggy's clients. No I/O."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from tank_node.cluster.answers import is_text, known_error
 from tank_node.cluster.iggy_link import IggyDone, IggyOutcome, IggyTopicChange, NewIggyTopic
@@ -16,9 +16,15 @@ class ControllerIggyRequests:
     """Implements `tank_node.cluster.iggy_link.IggyRequests` over the stream to the controller that leads. All
     calls on the event loop."""
 
-    def __init__(self, view: ClusterView, pending: PendingRequests) -> None:
+    def __init__(
+        self, view: ClusterView, pending: PendingRequests, broker_epoch: Callable[[], int] = int
+    ) -> None:
+        """`broker_epoch`: that of this process."""
         self._view = view
         self._pending = pending
+        self._broker_epoch = broker_epoch
+        self._made = 0
+        """How many things were asked for that get a name."""
 
     # --- streams ---
 
@@ -26,7 +32,7 @@ class ControllerIggyRequests:
         """As IggyRequests."""
         if _refused(done, name):
             return
-        create = pb.CreateStream(name=name, number=number)
+        create = pb.CreateStream(name=name, number=number, maker=self._maker())
         self._change(pb.Command(create_stream=create), done)
 
     def rename_stream(self, stream: StreamView, name: str, done: IggyDone) -> None:
@@ -78,6 +84,7 @@ class ControllerIggyRequests:
                 compression=topic.compression,
                 options=_options(topic.options),
             ),
+            maker=self._maker(),
         )
         self._change(pb.Command(create_iggy_topic=create), done)
 
@@ -131,7 +138,8 @@ class ControllerIggyRequests:
         """As IggyRequests."""
         if _refused(done, name):
             return
-        create = pb.CreateIggyGroup(topic_id=topic.topic_id, name=name, number=number)
+        maker = self._maker()
+        create = pb.CreateIggyGroup(topic_id=topic.topic_id, name=name, number=number, maker=maker)
         self._change(pb.Command(create_iggy_group=create), done)
 
     def delete_group(self, group: IggyGroupView, done: IggyDone) -> None:
@@ -151,6 +159,11 @@ class ControllerIggyRequests:
     def hide_topic(self, topic: TopicView, done: IggyDone) -> None:
         """As IggyRequests."""
         self._change(pb.Command(hide_topic=pb.HideTopic(topic_id=topic.topic_id)), done)
+
+    def _maker(self) -> pb.Maker:
+        """What a repeat of the next command is known by: requests without an answer are sent again."""
+        self._made += 1
+        return pb.Maker(broker_epoch=self._broker_epoch(), request=self._made)
 
     def _change(self, command: pb.Command, done: IggyDone) -> None:
         if self._view.feature_level < feature_levels.IGGY:

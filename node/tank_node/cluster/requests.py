@@ -41,7 +41,7 @@ class ControllerRequests:
         self.producer_ids = ProducerIds(self._ask_for_ids)
         self.exposures: Mapping[str, tuple[str, str]] = {}
         """By topic: the stream and the name under which Iggy's clients are to see it, when it is created."""
-        self.iggy = ControllerIggyRequests(view, pending)
+        self.iggy = ControllerIggyRequests(view, pending, lambda: self.broker_epoch)
         """As MetadataRequests."""
         self.users = ControllerUserRequests(view, pending)
         """As MetadataRequests."""

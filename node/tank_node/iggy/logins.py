@@ -35,6 +35,7 @@ _FAULTS: Final[dict[LoginRefusal, IggyFault]] = {
     LoginRefusal.EXPIRED_TOKEN: IggyError.TOKEN_EXPIRED,
     LoginRefusal.INACTIVE: IggyError.USER_INACTIVE,
     LoginRefusal.OVERLOADED: IggyTrouble.OVERLOADED,
+    LoginRefusal.NO_USERS: IggyTrouble.NO_USERS,
 }
 
 

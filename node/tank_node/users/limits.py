@@ -32,5 +32,12 @@ FAILURES_KEPT: Final = 4_096
 """Pairs of name and host whose failures are counted: some 200 bytes each."""
 FAILURES_KEPT_MS: Final = 60_000
 """After so long without a failure the count of a pair begins anew."""
+ROOT_WAIT_MS: Final = 15_000
+"""How long a login waits for the root user of a new cluster, which is there some seconds after the first
+start. It is half of the time that Iggy's clients wait for an answer."""
+ROOT_LOOK_MS: Final = 100
+"""How often logins that wait look for the root user: at most so much is added to their time."""
+ROOT_LOGINS_WAITING: Final = 4_096
+"""Logins that wait at a time: some 1 KiB each."""
 ANSWERS_HELD: Final = 1_024
 """Answers that are held back at a time: each keeps its connection's request in memory."""

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from typing import Final, TypeAlias
 
 from tank_node.clock import Clock
@@ -14,6 +15,7 @@ from tank_node.users.failure_delays import FailureDelays
 from tank_node.users.limits import ANSWERS_HELD
 from tank_node.users.password_threads import Passwords, PasswordVerdict
 from tank_node.users.recent_logins import RecentLogins
+from tank_node.users.root_wait import RootWait
 from tank_protos.users.rules import password_problem
 from tank_protos.users.secret import Secret
 from tank_protos.users.tokens import is_expired, token_digest
@@ -39,6 +41,8 @@ class LoginRefusal(Enum):
     INACTIVE = "inactive"
     EXPIRED_TOKEN = "expired_token"
     OVERLOADED = "overloaded"
+    NO_USERS = "no_users"
+    """The cluster has no root user: Iggy's feature level is not in force, or no broker could create it."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -93,13 +97,17 @@ class UserLogins:
         self._later = later
         self._counts = counts
         self._delays = FailureDelays()
+        self._root = RootWait(users, clock, later)
         self._held = 0
         """Answers of failures that are held back."""
 
     def by_password(self, name: str, password: Secret, host: str, done: LoginDone) -> None:
         """Logs in by name and password. `host`: the client's; `done` gets the outcome, once, on the loop,
-        perhaps at once.
+        perhaps at once. Without a root user the login waits for one, up to ROOT_WAIT_MS.
         """
+        if not self._root.is_over:
+            self._wait(partial(self.by_password, name, password, host, done), done)
+            return
         user = self._users.by_name(name)
         if password_problem(len(password)) is not None:
             self._fail(LoginRefusal.WRONG_CREDENTIALS, name, host, done)
@@ -115,6 +123,9 @@ class UserLogins:
 
     def by_token(self, token: Secret, host: str, done: LoginDone) -> None:
         """Logs in by a token; as `by_password`."""
+        if not self._root.is_over:
+            self._wait(partial(self.by_token, token, host, done), done)
+            return
         digest = token_digest(token)
         found = self._users.by_token(digest)
         if found is None:
@@ -152,6 +163,11 @@ class UserLogins:
         is_own = not who.token and user.password_hash == password_hash
         index = user.credentials_index if is_own else who.credentials_index
         return LoggedIn(user.number, user.name, user.born, index, who.token)
+
+    def _wait(self, judge: Callable[[], None], done: LoginDone) -> None:
+        """Judges a login when the cluster has users."""
+        if not self._root.hold(judge, partial(self._refuse, LoginRefusal.NO_USERS, done)):
+            self._refuse(LoginRefusal.OVERLOADED, done)
 
     def _checked(
         self,

@@ -402,12 +402,22 @@ class DropPositions(_message.Message):
     def __init__(self, groups: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class CreateStream(_message.Message):
-    __slots__ = ("name", "number")
+    __slots__ = ("name", "number", "maker")
     NAME_FIELD_NUMBER: _ClassVar[int]
     NUMBER_FIELD_NUMBER: _ClassVar[int]
+    MAKER_FIELD_NUMBER: _ClassVar[int]
     name: str
     number: int
-    def __init__(self, name: _Optional[str] = ..., number: _Optional[int] = ...) -> None: ...
+    maker: Maker
+    def __init__(self, name: _Optional[str] = ..., number: _Optional[int] = ..., maker: _Optional[_Union[Maker, _Mapping]] = ...) -> None: ...
+
+class Maker(_message.Message):
+    __slots__ = ("broker_epoch", "request")
+    BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    broker_epoch: int
+    request: int
+    def __init__(self, broker_epoch: _Optional[int] = ..., request: _Optional[int] = ...) -> None: ...
 
 class RenameStream(_message.Message):
     __slots__ = ("stream", "born", "name")
@@ -452,7 +462,7 @@ class IggyOption(_message.Message):
     def __init__(self, key: _Optional[str] = ..., kind: _Optional[int] = ..., value: _Optional[bytes] = ...) -> None: ...
 
 class CreateIggyTopic(_message.Message):
-    __slots__ = ("stream", "born", "name", "number", "partitions", "replication_factor", "settings", "values")
+    __slots__ = ("stream", "born", "name", "number", "partitions", "replication_factor", "settings", "values", "maker")
     STREAM_FIELD_NUMBER: _ClassVar[int]
     BORN_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -461,6 +471,7 @@ class CreateIggyTopic(_message.Message):
     REPLICATION_FACTOR_FIELD_NUMBER: _ClassVar[int]
     SETTINGS_FIELD_NUMBER: _ClassVar[int]
     VALUES_FIELD_NUMBER: _ClassVar[int]
+    MAKER_FIELD_NUMBER: _ClassVar[int]
     stream: int
     born: int
     name: str
@@ -469,7 +480,8 @@ class CreateIggyTopic(_message.Message):
     replication_factor: int
     settings: _containers.RepeatedCompositeFieldContainer[Setting]
     values: IggyValues
-    def __init__(self, stream: _Optional[int] = ..., born: _Optional[int] = ..., name: _Optional[str] = ..., number: _Optional[int] = ..., partitions: _Optional[int] = ..., replication_factor: _Optional[int] = ..., settings: _Optional[_Iterable[_Union[Setting, _Mapping]]] = ..., values: _Optional[_Union[IggyValues, _Mapping]] = ...) -> None: ...
+    maker: Maker
+    def __init__(self, stream: _Optional[int] = ..., born: _Optional[int] = ..., name: _Optional[str] = ..., number: _Optional[int] = ..., partitions: _Optional[int] = ..., replication_factor: _Optional[int] = ..., settings: _Optional[_Iterable[_Union[Setting, _Mapping]]] = ..., values: _Optional[_Union[IggyValues, _Mapping]] = ..., maker: _Optional[_Union[Maker, _Mapping]] = ...) -> None: ...
 
 class AlterIggyTopic(_message.Message):
     __slots__ = ("topic_id", "name", "expiry_us", "max_bytes", "per_partition", "compression", "options")
@@ -514,14 +526,16 @@ class ShrinkTopic(_message.Message):
     def __init__(self, topic_id: _Optional[int] = ..., partitions: _Optional[int] = ..., seen_partitions: _Optional[int] = ..., seen_epoch_floor: _Optional[int] = ...) -> None: ...
 
 class CreateIggyGroup(_message.Message):
-    __slots__ = ("topic_id", "name", "number")
+    __slots__ = ("topic_id", "name", "number", "maker")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     NUMBER_FIELD_NUMBER: _ClassVar[int]
+    MAKER_FIELD_NUMBER: _ClassVar[int]
     topic_id: int
     name: str
     number: int
-    def __init__(self, topic_id: _Optional[int] = ..., name: _Optional[str] = ..., number: _Optional[int] = ...) -> None: ...
+    maker: Maker
+    def __init__(self, topic_id: _Optional[int] = ..., name: _Optional[str] = ..., number: _Optional[int] = ..., maker: _Optional[_Union[Maker, _Mapping]] = ...) -> None: ...
 
 class DeleteIggyGroup(_message.Message):
     __slots__ = ("topic_id", "number", "born")
@@ -634,21 +648,23 @@ class DeleteToken(_message.Message):
     def __init__(self, user: _Optional[_Union[UserRef, _Mapping]] = ..., name: _Optional[str] = ...) -> None: ...
 
 class IggyStream(_message.Message):
-    __slots__ = ("number", "name", "created_ms", "born", "going")
+    __slots__ = ("number", "name", "created_ms", "born", "going", "maker")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     CREATED_MS_FIELD_NUMBER: _ClassVar[int]
     BORN_FIELD_NUMBER: _ClassVar[int]
     GOING_FIELD_NUMBER: _ClassVar[int]
+    MAKER_FIELD_NUMBER: _ClassVar[int]
     number: int
     name: str
     created_ms: int
     born: int
     going: bool
-    def __init__(self, number: _Optional[int] = ..., name: _Optional[str] = ..., created_ms: _Optional[int] = ..., born: _Optional[int] = ..., going: bool = ...) -> None: ...
+    maker: Maker
+    def __init__(self, number: _Optional[int] = ..., name: _Optional[str] = ..., created_ms: _Optional[int] = ..., born: _Optional[int] = ..., going: bool = ..., maker: _Optional[_Union[Maker, _Mapping]] = ...) -> None: ...
 
 class IggyPart(_message.Message):
-    __slots__ = ("stream", "number", "name", "values", "created_ms", "born", "exposed", "purged")
+    __slots__ = ("stream", "number", "name", "values", "created_ms", "born", "exposed", "purged", "maker")
     STREAM_FIELD_NUMBER: _ClassVar[int]
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -657,6 +673,7 @@ class IggyPart(_message.Message):
     BORN_FIELD_NUMBER: _ClassVar[int]
     EXPOSED_FIELD_NUMBER: _ClassVar[int]
     PURGED_FIELD_NUMBER: _ClassVar[int]
+    MAKER_FIELD_NUMBER: _ClassVar[int]
     stream: int
     number: int
     name: str
@@ -665,19 +682,22 @@ class IggyPart(_message.Message):
     born: int
     exposed: bool
     purged: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, stream: _Optional[int] = ..., number: _Optional[int] = ..., name: _Optional[str] = ..., values: _Optional[_Union[IggyValues, _Mapping]] = ..., created_ms: _Optional[int] = ..., born: _Optional[int] = ..., exposed: bool = ..., purged: _Optional[_Iterable[int]] = ...) -> None: ...
+    maker: Maker
+    def __init__(self, stream: _Optional[int] = ..., number: _Optional[int] = ..., name: _Optional[str] = ..., values: _Optional[_Union[IggyValues, _Mapping]] = ..., created_ms: _Optional[int] = ..., born: _Optional[int] = ..., exposed: bool = ..., purged: _Optional[_Iterable[int]] = ..., maker: _Optional[_Union[Maker, _Mapping]] = ...) -> None: ...
 
 class IggyGroup(_message.Message):
-    __slots__ = ("topic_id", "number", "name", "born")
+    __slots__ = ("topic_id", "number", "name", "born", "maker")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     BORN_FIELD_NUMBER: _ClassVar[int]
+    MAKER_FIELD_NUMBER: _ClassVar[int]
     topic_id: int
     number: int
     name: str
     born: int
-    def __init__(self, topic_id: _Optional[int] = ..., number: _Optional[int] = ..., name: _Optional[str] = ..., born: _Optional[int] = ...) -> None: ...
+    maker: Maker
+    def __init__(self, topic_id: _Optional[int] = ..., number: _Optional[int] = ..., name: _Optional[str] = ..., born: _Optional[int] = ..., maker: _Optional[_Union[Maker, _Mapping]] = ...) -> None: ...
 
 class IggyGroupRef(_message.Message):
     __slots__ = ("topic_id", "number")
@@ -1234,18 +1254,26 @@ class BrokerRegister(_message.Message):
     def __init__(self, broker: _Optional[_Union[RegisterBroker, _Mapping]] = ..., cluster_id: _Optional[str] = ..., view_index: _Optional[int] = ...) -> None: ...
 
 class BrokerHeartbeat(_message.Message):
-    __slots__ = ("seen_index", "wall_ms", "answers_ms", "held_ms", "room")
+    __slots__ = ("seen_index", "wall_ms", "answers_ms", "held_ms", "room", "names_held")
     SEEN_INDEX_FIELD_NUMBER: _ClassVar[int]
     WALL_MS_FIELD_NUMBER: _ClassVar[int]
     ANSWERS_MS_FIELD_NUMBER: _ClassVar[int]
     HELD_MS_FIELD_NUMBER: _ClassVar[int]
     ROOM_FIELD_NUMBER: _ClassVar[int]
+    NAMES_HELD_FIELD_NUMBER: _ClassVar[int]
     seen_index: int
     wall_ms: int
     answers_ms: int
     held_ms: int
     room: VolumeRoom
-    def __init__(self, seen_index: _Optional[int] = ..., wall_ms: _Optional[int] = ..., answers_ms: _Optional[int] = ..., held_ms: _Optional[int] = ..., room: _Optional[_Union[VolumeRoom, str]] = ...) -> None: ...
+    names_held: NamesHeld
+    def __init__(self, seen_index: _Optional[int] = ..., wall_ms: _Optional[int] = ..., answers_ms: _Optional[int] = ..., held_ms: _Optional[int] = ..., room: _Optional[_Union[VolumeRoom, str]] = ..., names_held: _Optional[_Union[NamesHeld, _Mapping]] = ...) -> None: ...
+
+class NamesHeld(_message.Message):
+    __slots__ = ("groups",)
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    groups: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, groups: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class BrokerProposal(_message.Message):
     __slots__ = ("request_id", "command", "validate_only", "seen_index")
@@ -1572,7 +1600,7 @@ class ScaleDownRefused(_message.Message):
     def __init__(self, broker_id: _Optional[int] = ..., why: _Optional[str] = ...) -> None: ...
 
 class OverviewAnswer(_message.Message):
-    __slots__ = ("not_leader", "index", "topics", "partitions", "under_replicated", "below_min_insync", "leaderless", "moving", "displaced", "lossy_elections", "brokers", "widest", "balanced", "feature_level", "brokers_behind", "controllers_behind", "secret", "brokers_unproven", "controllers_unproven", "scale_down_refused", "clocks_disagree", "controller_clock_ahead_ms", "clock_skew_max_ms", "topics_in_the_way")
+    __slots__ = ("not_leader", "index", "topics", "partitions", "under_replicated", "below_min_insync", "leaderless", "moving", "displaced", "lossy_elections", "brokers", "widest", "balanced", "feature_level", "brokers_behind", "controllers_behind", "secret", "brokers_unproven", "controllers_unproven", "scale_down_refused", "clocks_disagree", "controller_clock_ahead_ms", "clock_skew_max_ms", "topics_in_the_way", "groups_in_the_way")
     class SecretStanding(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         UNSAID: _ClassVar[OverviewAnswer.SecretStanding]
@@ -1607,6 +1635,7 @@ class OverviewAnswer(_message.Message):
     CONTROLLER_CLOCK_AHEAD_MS_FIELD_NUMBER: _ClassVar[int]
     CLOCK_SKEW_MAX_MS_FIELD_NUMBER: _ClassVar[int]
     TOPICS_IN_THE_WAY_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_IN_THE_WAY_FIELD_NUMBER: _ClassVar[int]
     not_leader: NotLeader
     index: int
     topics: int
@@ -1631,7 +1660,8 @@ class OverviewAnswer(_message.Message):
     controller_clock_ahead_ms: int
     clock_skew_max_ms: int
     topics_in_the_way: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, not_leader: _Optional[_Union[NotLeader, _Mapping]] = ..., index: _Optional[int] = ..., topics: _Optional[int] = ..., partitions: _Optional[int] = ..., under_replicated: _Optional[int] = ..., below_min_insync: _Optional[int] = ..., leaderless: _Optional[int] = ..., moving: _Optional[int] = ..., displaced: _Optional[int] = ..., lossy_elections: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[BrokerLoad, _Mapping]]] = ..., widest: _Optional[int] = ..., balanced: bool = ..., feature_level: _Optional[int] = ..., brokers_behind: _Optional[_Iterable[int]] = ..., controllers_behind: _Optional[_Iterable[int]] = ..., secret: _Optional[_Union[OverviewAnswer.SecretStanding, str]] = ..., brokers_unproven: _Optional[_Iterable[int]] = ..., controllers_unproven: _Optional[_Iterable[int]] = ..., scale_down_refused: _Optional[_Iterable[_Union[ScaleDownRefused, _Mapping]]] = ..., clocks_disagree: bool = ..., controller_clock_ahead_ms: _Optional[int] = ..., clock_skew_max_ms: _Optional[int] = ..., topics_in_the_way: _Optional[_Iterable[str]] = ...) -> None: ...
+    groups_in_the_way: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, not_leader: _Optional[_Union[NotLeader, _Mapping]] = ..., index: _Optional[int] = ..., topics: _Optional[int] = ..., partitions: _Optional[int] = ..., under_replicated: _Optional[int] = ..., below_min_insync: _Optional[int] = ..., leaderless: _Optional[int] = ..., moving: _Optional[int] = ..., displaced: _Optional[int] = ..., lossy_elections: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[BrokerLoad, _Mapping]]] = ..., widest: _Optional[int] = ..., balanced: bool = ..., feature_level: _Optional[int] = ..., brokers_behind: _Optional[_Iterable[int]] = ..., controllers_behind: _Optional[_Iterable[int]] = ..., secret: _Optional[_Union[OverviewAnswer.SecretStanding, str]] = ..., brokers_unproven: _Optional[_Iterable[int]] = ..., controllers_unproven: _Optional[_Iterable[int]] = ..., scale_down_refused: _Optional[_Iterable[_Union[ScaleDownRefused, _Mapping]]] = ..., clocks_disagree: bool = ..., controller_clock_ahead_ms: _Optional[int] = ..., clock_skew_max_ms: _Optional[int] = ..., topics_in_the_way: _Optional[_Iterable[str]] = ..., groups_in_the_way: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class PartitionsRequest(_message.Message):
     __slots__ = ("topics", "only", "limit", "after_topic", "after_partition")

@@ -116,6 +116,8 @@ class IggyTrouble(Enum):
 
     LEADER_UNKNOWN = auto()
     """The leader is unknown or moving, or this broker is not registered. Nothing was stored."""
+    NO_USERS = auto()
+    """The cluster has no users yet, so that no login can be judged."""
     TOO_FEW_IN_SYNC = auto()
     """Nothing was stored, because too few replicas are in sync."""
     NOT_ACKNOWLEDGED = auto()
@@ -151,6 +153,7 @@ _SEED: Final = {
 
 _TROUBLES: Final = {
     IggyTrouble.LEADER_UNKNOWN: (IggyError.ERROR, IggyError.DISCONNECTED, IggyError.TRANSIENT_NOT_ACCEPTED),
+    IggyTrouble.NO_USERS: (IggyError.ERROR, IggyError.DISCONNECTED, IggyError.TRANSIENT_NOT_ACCEPTED),
     IggyTrouble.TOO_FEW_IN_SYNC: (IggyError.ERROR, IggyError.DISCONNECTED, IggyError.TRANSIENT_NOT_COMMITTED),
     IggyTrouble.NOT_ACKNOWLEDGED: (IggyError.ERROR, IggyError.DISCONNECTED, IggyError.ERROR),
     IggyTrouble.DISK: (IggyError.ERROR, IggyError.CANNOT_WRITE_FILE, IggyError.ERROR),

@@ -15,6 +15,7 @@ from tests.support.controllers.shown_topics import show
 from tests.support.manual_clock import ManualClock
 
 STREAM = StreamView(2, "main", 0, 17)
+EPOCH = 11
 GROUP = IggyGroupView(3, "g", 7, 23)
 
 
@@ -27,6 +28,10 @@ def topic_of(topic_id: int, *, number: int = 0, exposed: bool = False) -> TopicV
 TOPIC = topic_of(7)
 
 
+def made(request: int) -> pb.Maker:
+    return pb.Maker(broker_epoch=EPOCH, request=request)
+
+
 class Broker:
     """A broker's requests, and what goes to the controllers."""
 
@@ -35,7 +40,9 @@ class Broker:
         self.pending = PendingRequests(self.view, ManualClock(), lambda: 0)
         self.sent: list[pb.BrokerUp] = []
         self.pending.line_taken(self.sent.append)
-        self.requests = ControllerRequests(self.view, self.pending).iggy
+        requests = ControllerRequests(self.view, self.pending)
+        requests.broker_epoch = EPOCH
+        self.requests = requests.iggy
         self.outcomes: list[IggyOutcome] = []
 
     @property
@@ -57,7 +64,7 @@ def test_each_request_is_a_command() -> None:
     broker, done = Broker(), print
     ask = broker.requests
     ask.create_stream("a", done)
-    assert broker.command.create_stream == pb.CreateStream(name="a")
+    assert broker.command.create_stream == pb.CreateStream(name="a", maker=made(1))
     ask.create_stream("a", done, number=0)
     assert broker.command.create_stream.HasField("number"), "0 is a number, too"
     ask.rename_stream(STREAM, "b", done)
@@ -73,7 +80,8 @@ def test_each_request_is_a_command() -> None:
     ask.delete_topic(TOPIC, done)
     assert broker.command.delete_topic == pb.DeleteTopic(topic_id=7)
     ask.create_group(TOPIC, "g", done, number=1)
-    assert broker.command.create_iggy_group == pb.CreateIggyGroup(topic_id=7, name="g", number=1)
+    group = pb.CreateIggyGroup(topic_id=7, name="g", number=1, maker=made(3))
+    assert broker.command.create_iggy_group == group
     ask.delete_group(GROUP, done)
     assert broker.command.delete_iggy_group == pb.DeleteIggyGroup(topic_id=7, number=3, born=23)
     ask.expose_topic(TOPIC, STREAM, "x", done)
@@ -117,6 +125,20 @@ def test_the_answer_carries_the_number_and_comes_when_the_view_has_the_change() 
     broker.requests.create_stream("c", broker.outcomes.append)
     broker.answer(error=ErrorCode.STREAM_EXISTS, index=50)
     assert broker.heard[-1].error is ErrorCode.STREAM_EXISTS
+
+
+def test_a_repeat_is_known_by_its_maker_and_another_request_has_another() -> None:
+    broker = Broker()
+    broker.requests.create_stream("a", broker.outcomes.append)
+    first = broker.command.create_stream
+    broker.pending.line_ended()
+    broker.pending.line_taken(broker.sent.append)
+    assert len(broker.sent) == 2, "it is sent again"
+    assert broker.command.create_stream == first
+    broker.requests.create_stream("a", broker.outcomes.append)
+    assert broker.command.create_stream.maker != first.maker
+    broker.requests.create_topic(NewIggyTopic(STREAM, "t", 1, None, 2, 0, 0, 1), print)
+    assert broker.command.create_iggy_topic.maker == made(3)
 
 
 def test_what_the_broker_refuses_itself() -> None:

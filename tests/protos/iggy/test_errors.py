@@ -10,6 +10,7 @@ from tank_protos.iggy.errors import IggyError, IggyTrouble, closes, code_of
     ("fault", "old", "classic", "vsr"),
     [
         (IggyTrouble.LEADER_UNKNOWN, 1, 8, 58),
+        (IggyTrouble.NO_USERS, 1, 8, 58),
         (IggyTrouble.TOO_FEW_IN_SYNC, 1, 8, 57),
         (IggyTrouble.NOT_ACKNOWLEDGED, 1, 8, 1),
         (IggyTrouble.OVERLOADED, 1, 5, 58),

@@ -14,19 +14,14 @@ from tests.simulation.story import listening
 from tests.simulation.told.told import LIMITS, ToldStory
 from tests.simulation.world.brokers import BrokerMachine
 from tests.simulation.world.world import MS, SECOND, must
-from tests.support.processes.iggy_level import IGGY_LEVELS
 
 Request = Callable[[IggyRequests, IggyDone], None]
 
 
 @contextmanager
 def _telling() -> Iterator[ToldStory]:
-    """All processes know the level of Iggy's names, and Iggy's clients see the topic as main/orders."""
+    """Iggy's clients see the topic as main/orders."""
     story = ToldStory({"flush": "disk"}, LIMITS, ForwardingPolicy.NEVER, clients=False)
-    for controller in story.cluster.nodes.values():
-        controller.levels = IGGY_LEVELS
-    for broker in story.brokers.values():
-        broker.levels = IGGY_LEVELS
     with listening(story.world):
         story.begin()
         story.until(lambda: story.state.feature_level == IGGY, "the level")

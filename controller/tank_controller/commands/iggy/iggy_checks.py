@@ -5,13 +5,16 @@ from collections.abc import Container
 from tank_controller import limits
 from tank_controller.commands.levels import check_level
 from tank_controller.commands.outcome import Rejected
+from tank_controller.state.iggy.iggy_codec import maker_of
 from tank_controller.state.iggy.iggy_part import IggyPart
 from tank_controller.state.iggy.iggy_state import lowest_free
+from tank_controller.state.iggy.maker import Maker
 from tank_controller.state.iggy.stream_state import StreamState
 from tank_controller.state.model import TopicState
 from tank_controller.state.state import ClusterState
 from tank_protos.error_codes import ErrorCode
 from tank_protos.feature_levels import IGGY
+from tank_protos.generated import control_pb2 as pb
 
 
 def living_stream(state: ClusterState, number: int, born: int) -> StreamState:
@@ -55,6 +58,13 @@ def check_number(chosen: int | None, taken: Container[int], kind: str) -> None:
 def number_for(chosen: int | None, taken: Container[int]) -> int:
     """The number of what is created: the chosen one, or the lowest that is free."""
     return lowest_free(taken) if chosen is None else chosen
+
+
+def is_made_by(
+    maker: Maker | None, create: pb.CreateStream | pb.CreateIggyTopic | pb.CreateIggyGroup
+) -> bool:
+    """Whether this very command has created what has this maker, so that it is a repeat."""
+    return maker is not None and maker == maker_of(create)
 
 
 def check_topic_name(state: ClusterState, stream: StreamState, name: str) -> None:

@@ -1,9 +1,15 @@
 """Commands that create and delete groups of Iggy's clients. Pure."""
 
 from tank_controller import limits
-from tank_controller.commands.iggy.iggy_checks import check_iggy_name, check_number, iggy_topic, number_for
+from tank_controller.commands.iggy.iggy_checks import (
+    check_iggy_name,
+    check_number,
+    iggy_topic,
+    is_made_by,
+    number_for,
+)
 from tank_controller.commands.outcome import CommandOutcome, Rejected
-from tank_controller.state.iggy.iggy_codec import group_message
+from tank_controller.state.iggy.iggy_codec import group_message, maker_of
 from tank_controller.state.iggy.iggy_group import IggyGroup
 from tank_controller.state.state import ClusterState
 from tank_protos.error_codes import ErrorCode
@@ -14,6 +20,8 @@ def check_create_iggy_group(state: ClusterState, command: pb.Command) -> None:
     """Raises Rejected."""
     create = command.create_iggy_group
     topic, _ = iggy_topic(state, create.topic_id)
+    if _made_before(state, create) is not None:
+        return
     check_iggy_name(create.name, "group")
     groups = state.iggy.groups.get(topic.topic_id, {})
     if create.name in state.iggy.group_numbers.get(topic.topic_id, ()):
@@ -30,11 +38,13 @@ def check_create_iggy_group(state: ClusterState, command: pb.Command) -> None:
 def create_iggy_group(state: ClusterState, command: pb.Command, outcome: CommandOutcome) -> None:
     """Creates a group of a topic."""
     create = command.create_iggy_group
-    number = number_for(_chosen(create), state.iggy.groups.get(create.topic_id, ()))
-    group = IggyGroup(number, create.name, create.topic_id, state.index)
-    state.iggy.put_group(group)
-    outcome.topic_id, outcome.number = create.topic_id, number
-    outcome.delta.iggy_groups.append(group_message(group))
+    group = _made_before(state, create)
+    if group is None:
+        number = number_for(_chosen(create), state.iggy.groups.get(create.topic_id, ()))
+        group = IggyGroup(number, create.name, create.topic_id, state.index, maker_of(create))
+        state.iggy.put_group(group)
+        outcome.delta.iggy_groups.append(group_message(group))
+    outcome.topic_id, outcome.number = create.topic_id, group.number
 
 
 def check_delete_iggy_group(state: ClusterState, command: pb.Command) -> None:
@@ -56,6 +66,13 @@ def _group(state: ClusterState, delete: pb.DeleteIggyGroup) -> IggyGroup:
     if group is None or group.born != delete.born:
         raise Rejected(ErrorCode.UNKNOWN_GROUP, "there is no such group")
     return group
+
+
+def _made_before(state: ClusterState, create: pb.CreateIggyGroup) -> IggyGroup | None:
+    """The group that this very command has created, if it is a repeat."""
+    number = state.iggy.group_numbers.get(create.topic_id, {}).get(create.name)
+    group = None if number is None else state.iggy.groups[create.topic_id][number]
+    return group if group is not None and is_made_by(group.maker, create) else None
 
 
 def _chosen(create: pb.CreateIggyGroup) -> int | None:

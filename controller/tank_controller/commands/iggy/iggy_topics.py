@@ -8,6 +8,7 @@ from tank_controller.commands.iggy.iggy_checks import (
     check_number,
     check_topic_name,
     iggy_topic,
+    is_made_by,
     living_stream,
     number_for,
 )
@@ -20,7 +21,7 @@ from tank_controller.commands.topic_checks import (
 )
 from tank_controller.commands.topic_partitions import add_partitions, change_settings
 from tank_controller.state.codec import topic_message
-from tank_controller.state.iggy.iggy_codec import options
+from tank_controller.state.iggy.iggy_codec import maker_of, options
 from tank_controller.state.iggy.iggy_part import IggyPart
 from tank_controller.state.iggy.stream_state import StreamState
 from tank_controller.state.model import TopicState
@@ -34,6 +35,8 @@ def check_create_iggy_topic(state: ClusterState, command: pb.Command) -> None:
     """Raises Rejected."""
     create = command.create_iggy_topic
     stream = living_stream(state, create.stream, create.born)
+    if _made_before(state, create) is not None:
+        return
     check_topic_name(state, stream, create.name)
     check_number(_chosen(create), state.iggy.topics.get(stream.number, ()), "topic")
     if len(state.topics) >= limits.MAX_TOPICS:
@@ -51,6 +54,9 @@ def check_create_iggy_topic(state: ClusterState, command: pb.Command) -> None:
 def create_iggy_topic(state: ClusterState, command: pb.Command, outcome: CommandOutcome) -> None:
     """Creates a topic in a stream, with its replicas on the least loaded brokers."""
     create = command.create_iggy_topic
+    if (present := _made_before(state, create)) is not None:
+        outcome.topic_id, outcome.number = present
+        return
     part = _part(state, command)
     topic = TopicState(
         topic_id=state.index,
@@ -137,7 +143,18 @@ def _part(state: ClusterState, command: pb.Command) -> IggyPart:
         values.per_partition,
         created_ms=command.now_ms,
         born=state.index,
+        maker=maker_of(create),
     )
+
+
+def _made_before(state: ClusterState, create: pb.CreateIggyTopic) -> tuple[int, int] | None:
+    """The topic that this very command has created, if it is a repeat: its present id, and its number."""
+    number = state.iggy.topic_numbers.get(create.stream, {}).get(create.name)
+    if number is None:
+        return None
+    topic_id = state.iggy.topics[create.stream][number]
+    part = state.topics[topic_id].iggy
+    return (topic_id, number) if part is not None and is_made_by(part.maker, create) else None
 
 
 def _settings(create: pb.CreateIggyTopic, part: IggyPart) -> dict[str, str]:

@@ -4,6 +4,7 @@ from tank_controller import limits
 from tank_controller.commands.iggy.iggy_checks import check_iggy_name, number_for
 from tank_controller.commands.outcome import CommandOutcome, Rejected
 from tank_controller.state.iggy.iggy_codec import stream_message
+from tank_controller.state.iggy.maker import Maker
 from tank_controller.state.iggy.stream_state import StreamState
 from tank_controller.state.state import ClusterState
 from tank_protos.error_codes import ErrorCode
@@ -20,10 +21,15 @@ def check_new_stream(state: ClusterState, name: str) -> None:
 
 
 def add_stream(
-    state: ClusterState, name: str, chosen: int | None, now_ms: int, outcome: CommandOutcome
+    state: ClusterState,
+    name: str,
+    chosen: int | None,
+    now_ms: int,
+    outcome: CommandOutcome,
+    maker: Maker | None = None,
 ) -> StreamState:
     """Adds a stream that was checked. chosen: its number; None: the lowest that is free."""
-    stream = StreamState(number_for(chosen, state.iggy.streams), name, now_ms, state.index)
+    stream = StreamState(number_for(chosen, state.iggy.streams), name, now_ms, state.index, maker=maker)
     state.iggy.put_stream(stream)
     outcome.delta.streams.append(stream_message(stream))
     return stream

@@ -3,14 +3,20 @@
 from dataclasses import replace
 
 from tank_controller import limits
-from tank_controller.commands.iggy.iggy_checks import check_iggy_name, check_number, living_stream
+from tank_controller.commands.iggy.iggy_checks import (
+    check_iggy_name,
+    check_number,
+    is_made_by,
+    living_stream,
+)
 from tank_controller.commands.iggy.leaving import leave_stream
 from tank_controller.commands.iggy.new_streams import add_stream, check_new_stream
 from tank_controller.commands.levels import check_level
 from tank_controller.commands.outcome import CommandOutcome, Rejected
 from tank_controller.commands.topic_partitions import remove_topic
 from tank_controller.state.codec import topic_message
-from tank_controller.state.iggy.iggy_codec import stream_message
+from tank_controller.state.iggy.iggy_codec import maker_of, stream_message
+from tank_controller.state.iggy.stream_state import StreamState
 from tank_controller.state.state import ClusterState
 from tank_protos.error_codes import ErrorCode
 from tank_protos.feature_levels import IGGY
@@ -21,6 +27,8 @@ def check_create_stream(state: ClusterState, command: pb.Command) -> None:
     """Raises Rejected."""
     create = command.create_stream
     check_level(state, IGGY)
+    if _made_before(state, create) is not None:
+        return
     check_new_stream(state, create.name)
     check_number(_chosen(create), state.iggy.streams, "stream")
 
@@ -28,7 +36,10 @@ def check_create_stream(state: ClusterState, command: pb.Command) -> None:
 def create_stream(state: ClusterState, command: pb.Command, outcome: CommandOutcome) -> None:
     """Creates a stream without topics."""
     create = command.create_stream
-    outcome.number = add_stream(state, create.name, _chosen(create), command.now_ms, outcome).number
+    stream = _made_before(state, create)
+    if stream is None:
+        stream = add_stream(state, create.name, _chosen(create), command.now_ms, outcome, maker_of(create))
+    outcome.number = stream.number
 
 
 def check_rename_stream(state: ClusterState, command: pb.Command) -> None:
@@ -79,6 +90,13 @@ def delete_stream(state: ClusterState, command: pb.Command, outcome: CommandOutc
             remove_topic(state, topic, outcome)
     state.iggy.remove_stream(number)
     outcome.delta.deleted_streams.append(number)
+
+
+def _made_before(state: ClusterState, create: pb.CreateStream) -> StreamState | None:
+    """The stream that this very command has created, if it is a repeat."""
+    stream = state.iggy.stream_named(create.name)
+    is_repeat = stream is not None and not stream.going and is_made_by(stream.maker, create)
+    return stream if is_repeat else None
 
 
 def _chosen(create: pb.CreateStream) -> int | None:

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from tank_controller.state.iggy.maker import Maker
+
 
 @dataclass(slots=True, frozen=True)
 class IggyGroup:
@@ -16,3 +18,5 @@ class IggyGroup:
     born: int
     """The index of the entry that created it; its coordinator knows it by this. A purge of the topic keeps
     it."""
+    maker: Maker | None = None
+    """Who asked for it; None: not known."""

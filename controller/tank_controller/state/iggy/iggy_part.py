@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from tank_controller.state.iggy.iggy_option import IggyOption
+from tank_controller.state.iggy.maker import Maker
 
 
 @dataclass(slots=True, frozen=True)
@@ -33,3 +34,5 @@ class IggyPart:
     purged: tuple[int, ...] = ()
     """The topic's earlier ids, oldest first: a broker that was away when the topic was purged deletes the
     logs under these ids. A bounded number."""
+    maker: Maker | None = None
+    """Who asked for it; None: not known."""

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from tank_controller.state.iggy.maker import Maker
+
 
 @dataclass(slots=True, frozen=True)
 class StreamState:
@@ -18,3 +20,5 @@ class StreamState:
     going: bool = False
     """It is being deleted, one topic after another: it takes no topic, and keeps its number and name until
     all are gone."""
+    maker: Maker | None = None
+    """Who asked for it; None: not known."""
