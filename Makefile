@@ -112,7 +112,7 @@ test-busy: $(VENV)/.ready-dev ## make test beside four processes that take all t
 kafka: $(VENV)/.ready-dev ## stock clients of Kafka's protocol against one broker and three (installs them; KAFKA='--library franz-go', INTO=FILE)
 	@$(BIN)/python -m tests.kafka_clients $(KAFKA) $(INTO:%=--into %)
 
-iggy: $(VENV)/.ready-dev ## stock clients of Iggy's protocol against one broker (installs them; IGGY='--package "apache-iggy 0.9.0"', INTO=FILE)
+iggy: $(VENV)/.ready-dev ## stock clients of Iggy's protocol against one broker (installs them; IGGY='--client "apache-iggy 0.9.0"', INTO=FILE)
 	@$(BIN)/python -m tests.iggy_clients $(IGGY) $(INTO:%=--into %)
 
 upgrade: $(VENV)/.ready-dev ## a cluster of the commit before becomes this one under clients of both protocols (FROM=COMMIT: of another)

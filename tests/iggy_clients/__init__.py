@@ -1,7 +1,10 @@
-"""Stock clients of Iggy's protocol against a broker of ours (`make iggy`): Python packages, each in an
-environment of its own.
+"""Stock clients of Iggy's protocol against a broker of ours (`make iggy`): Python packages, Java's and Rust's
+from their registries, and the frames of those that are in none.
 
-- `__main__`: installs the packages, and runs each one's walk against a fresh broker
-- `programs/walk`: walks through what a package can do
-- `table`: the table of docs/iggy-compatibility.md
+- `__main__`: installs the clients, and runs each one's walk against a fresh broker
+- `clients`: all clients, and why others are not among them
+- `stock_client`: one client: how it is installed, and how its walk is run
+- `programs/`: the walks: `walk` of Python's packages, `java/`, `cli` of the command `iggy`, `frames`
+- `frames/`: the frames of clients that are in no registry, which `frames` plays
+- `table`: the tables of docs/iggy-compatibility.md
 """

@@ -1,8 +1,9 @@
 """`make iggy`: stock clients of Iggy's protocol against a broker of ours.
 
-Each package is installed into an environment of its own, and walks through everything that it can do against
-a fresh broker, or by way of one broker of a fresh cluster; each step is printed as OK or FAIL. `--into FILE`
-puts what was run into the table of that page. Exit code 1 when a step failed.
+Each client is installed into a folder of its own, and walks through everything that it can do against a
+fresh broker, or by way of one broker of a fresh cluster; each step is printed as OK or FAIL. Those that can't
+be installed here are left out, and the run says why. `--into FILE` puts what was run into the tables of that
+page. Exit code 1 when a step failed.
 """
 
 import argparse
@@ -12,42 +13,22 @@ import os
 import subprocess
 import sys
 import tempfile
-import venv
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from tests.iggy_clients.table import Walked, with_table
+from tests.iggy_clients.clients import CLIENTS, NOT_HAD
+from tests.iggy_clients.stock_client import StockClient
+from tests.iggy_clients.table import Walked, tables, with_tables
+from tests.kafka_clients.libraries import ROOT, NotInstalledError
 from tests.support.patience import patient
 from tests.support.processes.broker_process import BrokerProcess
 from tests.support.processes.cluster import LocalCluster, swept
 from tests.support.processes.ports import free_port
 
-PACKAGES: Final = (
-    "apache-iggy 0.9.0",
-    "apache-iggy 0.8.0",
-    "apache-iggy 0.7.0",
-    "apache-iggy 0.6.0",
-    "apache-iggy 0.5.0",
-    "iggy-py 0.4.0",
-)
-HERE: Final = Path(__file__).parent
+FOLDER: Final = ROOT / "out" / "iggy_clients"
 WALK_S: Final = patient(300.0)
 """The longest that a walk may take."""
-
-
-def installed(folder: Path, package: str) -> Path | None:
-    """Installs a package; returns the interpreter that has it, or None where it can't be had."""
-    home = folder / package.replace(" ", "-")
-    python = home / "bin" / "python"
-    if not (home / "ready").exists():
-        venv.create(home, with_pip=True, clear=True)
-        wanted = package.replace(" ", "==")
-        command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wanted]
-        if subprocess.run(command, check=False).returncode:
-            return None
-        (home / "ready").touch()
-    return python
 
 
 @contextlib.contextmanager
@@ -65,11 +46,12 @@ def _served(folder: Path, brokers: int) -> Iterator[str]:
         yield str(cluster.processes("broker")[-1].addresses["iggy"])
 
 
-def walked(python: Path, folder: Path, brokers: int) -> dict[str, str]:
-    """Runs a walk against fresh brokers; returns what was wrong at each step."""
+def walked(client: StockClient, folder: Path, data: Path, brokers: int) -> Walked:
+    """Runs a client's walk against fresh brokers."""
     steps: dict[str, str] = {}
-    with _served(folder, brokers) as address:
-        command = [str(python), str(HERE / "programs" / "walk.py"), address]
+    with _served(data, brokers) as address:
+        host, port = address.rsplit(":", 1)
+        command = client.command(folder, host, int(port))
         clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         try:
             done = subprocess.run(
@@ -83,42 +65,54 @@ def walked(python: Path, folder: Path, brokers: int) -> dict[str, str]:
         steps[step] = wrong
     if ended:
         steps["ends in order"] = f"exit code {ended}"
-    return steps
+    return Walked(client.name, client.kind, steps, client.cannot)
 
 
 def _chosen() -> argparse.Namespace:
+    names = [client.name for client in CLIENTS]
     parser = argparse.ArgumentParser(prog="python -m tests.iggy_clients", description=__doc__)
-    parser.add_argument("--package", action="append", default=[], help="this one alone; may be repeated")
+    parser.add_argument("--client", action="append", default=[], help="this one alone; may be repeated")
     parser.add_argument("--brokers", type=int, choices=(1, 3), default=1, help="how many (default: 1)")
-    parser.add_argument("--folder", type=Path, default=None, help="where the packages are installed")
-    parser.add_argument("--into", type=Path, metavar="FILE", help="put what was run into the page's table")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help=f"where they are installed ({FOLDER})")
+    parser.add_argument("--into", type=Path, metavar="FILE", help="put what was run into the page's tables")
     chosen = parser.parse_args()
-    if unknown := [each for each in chosen.package if each not in PACKAGES]:
-        parser.error(f"no package is called {unknown[0]!r}; there are {', '.join(PACKAGES)}")
+    if unknown := [each for each in chosen.client if each not in names]:
+        parser.error(f"no client is called {unknown[0]!r}; there are {', '.join(names)}")
     return chosen
 
 
 def main() -> int:
     """See the module."""
     chosen = _chosen()
-    found: dict[str, dict[str, str]] = {}
+    chosen.folder.mkdir(parents=True, exist_ok=True)
+    found: list[Walked] = []
+    left_out: dict[str, str] = {}
     with tempfile.TemporaryDirectory(prefix="tank-iggy-") as made:
-        folder = chosen.folder or Path(made)
-        for package in chosen.package or PACKAGES:
-            python = installed(folder, package)
-            if python is None:
-                print(f"left out: {package}, which can't be installed", flush=True)
+        for client in CLIENTS:
+            if chosen.client and client.name not in chosen.client:
                 continue
-            print(f"{package}:", flush=True)
-            found[package] = walked(python, Path(made) / f"data-{len(found)}", chosen.brokers)
-            for step, wrong in found[package].items():
-                print(f"  {'FAIL' if wrong else 'OK  '} {step}{': ' if wrong else ''}{wrong}", flush=True)
-    results: Walked = found
+            folder = client.folder(chosen.folder)
+            try:
+                client.install(folder)
+            except NotInstalledError as error:
+                left_out[client.name] = str(error)
+                print(f"left out: {client.name}: {error}", flush=True)
+                continue
+            print(f"{client.name}:", flush=True)
+            found.append(walked(client, folder, Path(made) / f"data-{len(found)}", chosen.brokers))
+            failures = found[-1].failures()
+            for step, wrong in found[-1].steps.items():
+                told = f"FAIL {step}: {failures[step]}" if step in failures else f"OK   {step}"
+                print(f"  {told}{' (it can not)' if wrong and step not in failures else ''}", flush=True)
+    left_out |= NOT_HAD
+    for name, reason in NOT_HAD.items():
+        print(f"left out: {name}: {reason}", flush=True)
     if chosen.into:
-        chosen.into.write_text(with_table(chosen.into.read_text(), results))
-    failed = sum(bool(wrong) for steps in found.values() for wrong in steps.values())
-    steps = sum(len(each) for each in found.values())
-    print(f"{len(found)} packages, {steps} steps, {failed} failed", flush=True)
+        shown = tables(found, left_out, chosen.brokers)
+        chosen.into.write_text(with_tables(chosen.into.read_text(), shown))
+    failed = sum(len(each.failures()) for each in found)
+    steps = sum(len(each.steps) for each in found)
+    print(f"{len(found)} clients, {steps} steps, {failed} failed", flush=True)
     return 1 if failed or not found else 0
 
 

@@ -63,20 +63,22 @@ class StockLibrary:
     """Whether its members of groups can leave it to the broker who reads what (KIP-848)."""
 
 
-def _tool(name: str) -> str:
+def tool(name: str) -> str:
+    """Where a program is. Raises NotInstalledError."""
     found = shutil.which(name)
     if found is None:
         raise NotInstalledError(f"there is no {name}")
     return found
 
 
-def _run(command: list[str], folder: Path) -> None:
+def run_tool(command: list[str], folder: Path, timeout_s: float = INSTALL_TIMEOUT_S) -> None:
+    """Runs a program of an installation in this folder. Raises NotInstalledError."""
     try:
         ended = subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, timeout=INSTALL_TIMEOUT_S, check=False
+            command, cwd=folder, capture_output=True, text=True, timeout=timeout_s, check=False
         )
     except subprocess.TimeoutExpired:
-        raise NotInstalledError(f"{command[0]} takes longer than {INSTALL_TIMEOUT_S} s") from None
+        raise NotInstalledError(f"{command[0]} takes longer than {timeout_s:.0f} s") from None
     if ended.returncode:
         raise NotInstalledError(f"{' '.join(command[:3])}: {(ended.stderr or ended.stdout).strip()[-300:]}")
 
@@ -95,8 +97,8 @@ def install_python_packages(environment: Path, packages: tuple[str, ...]) -> Non
     done = environment / "installed"
     if done.exists() and done.read_text() == str(packages):
         return
-    _run([sys.executable, "-m", "venv", str(environment)], environment.parent)
-    _run([str(environment / "bin/pip"), "install", "--quiet", *packages], environment.parent)
+    run_tool([sys.executable, "-m", "venv", str(environment)], environment.parent)
+    run_tool([str(environment / "bin/pip"), "install", "--quiet", *packages], environment.parent)
     done.write_text(str(packages))
 
 
@@ -118,14 +120,14 @@ def _install_kafkajs(folder: Path) -> None:
     node = folder / "node"
     node.mkdir(exist_ok=True)
     if not (node / "node_modules/kafkajs").exists():
-        _run([_tool("npm"), "install", "--no-audit", "--no-fund", "--prefix", str(node), KAFKAJS], node)
-    _tool("node")
+        run_tool([tool("npm"), "install", "--no-audit", "--no-fund", "--prefix", str(node), KAFKAJS], node)
+    tool("node")
     shutil.copy(PROGRAMS / "kafkajs_program.js", node)
 
 
 def _install_franz_go(folder: Path) -> None:
-    _run(
-        [_tool("go"), "build", "-o", str(folder / "franz_go"), "."], PROGRAMS / "franz_go"
+    run_tool(
+        [tool("go"), "build", "-o", str(folder / "franz_go"), "."], PROGRAMS / "franz_go"
     )  # go itself keeps what it has built
 
 
@@ -167,7 +169,7 @@ def install_jars(folder: Path, jars: tuple[Jar, ...], *, alone: bool) -> None:
     folder.mkdir()
     file.write_text(pom)
     try:
-        _run([_tool("mvn"), "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=libs"], folder)
+        run_tool([tool("mvn"), "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=libs"], folder)
     except NotInstalledError:
         shutil.rmtree(done, ignore_errors=True)
         raise
@@ -183,7 +185,7 @@ def install_archive(folder: Path, archive: Jar, kind: str) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     unpack = ["dependency:unpack", f"-Dartifact={name}", "-DoutputDirectory=."]
-    _run([_tool("mvn"), "-q", "-B", *unpack], folder)
+    run_tool([tool("mvn"), "-q", "-B", *unpack], folder)
     done.write_text(name)
 
 
@@ -191,7 +193,7 @@ def _install_java(folder: Path) -> None:
     java = folder / "java"
     install_jars(java, JAVA_JARS, alone=False)
     sources = [str(PROGRAMS / program) for program in JAVA_PROGRAMS]
-    _run([_tool("javac"), "-cp", "libs/*", "-d", str(java), *sources], java)
+    run_tool([tool("javac"), "-cp", "libs/*", "-d", str(java), *sources], java)
 
 
 def java_command(folder: Path, program: str) -> list[str]:

@@ -358,11 +358,13 @@ class IggySession(Session):
     def _era_of(self, frame: memoryview) -> Era:
         """The era of the client that sent this frame."""
         era = self.era
-        if era is not None:
+        if era is not None and era is not SEED:
             return era
         found = self._detector.feed(self._first, frame)
         if isinstance(found, NeedMore):
             return self._era_before_login
+        if found is era:
+            return found
         if found is SEED and not self.settings.anonymous:
             self._detector = self._new_detector()  # the client may log in after all
             self._detector.feed(self._first)
@@ -371,19 +373,19 @@ class IggySession(Session):
         return found
 
     def _note_era(self, era: Era) -> None:
+        if self.era is not None:
+            self.metrics.iggy_sessions[self.era.name] -= 1
         self.era = era
         self.software = self._detector.sdk_version or ""
         self.metrics.begin_iggy_session(era.name)
         if self._detector.is_unknown_sdk:
             self.metrics.count_unknown_sdk(self.software)
-        if era is SEED:
-            self.principal = ANONYMOUS_USER
+        self.principal = ANONYMOUS_USER if era is SEED else None
 
     def narrow(self, payload: memoryview) -> Era:
         """Tells era A1 from A2 by a request to create a topic; returns the era."""
-        era = self.era
+        era, narrowed = self.era, self._detector.narrow(payload)
         assert era is not None
-        narrowed = self._detector.narrow(payload)
         if narrowed is not era:
             self.metrics.narrow_iggy_session(era.name, narrowed.name)
             self.era = narrowed

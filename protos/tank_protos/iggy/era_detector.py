@@ -19,6 +19,7 @@ _SERIES: Final = {"0.5.": A3, "0.6.": A3, "0.9.": B3, "0.10.": B3}
 """By how that version begins."""
 _VSR_ERAS: Final = {vsr.protocol_series(vsr.PROTOCOL): V11}
 """By major and minor of the protocol's version."""
+_LOGINS: Final = frozenset({IggyCode.LOGIN_USER, IggyCode.LOGIN_WITH_TOKEN})
 
 
 class NeedMore(Enum):
@@ -58,11 +59,12 @@ class EraDetector:
         """Returns the connection's era, or why it isn't known.
 
         `head`: the first bytes of the connection; they matter until the framing is known. `frame`: the next
-        whole request, which each call has once; None: there is none yet. Raises NoIggyClient, IggyRefusal
-        (INCOMPATIBLE_PROTOCOL) for a VSR client of another version, and WireError for a login that can't be
-        read.
+        whole request, which each call has once; None: there is none yet. A client that was taken for one of
+        the seed era, which has no logins, and logs in after all is of its login's era. Raises NoIggyClient,
+        IggyRefusal (INCOMPATIBLE_PROTOCOL) for a VSR client of another version, and WireError for a login
+        that can't be read.
         """
-        if self.era is not None:
+        if self.era is not None and not (self.era is SEED and self._logs_in(frame)):
             return self.era
         if self.framing is None:
             if len(head) < _U32.size:
@@ -90,6 +92,10 @@ class EraDetector:
         if self._fixed is not None and self._fixed.framing is not framing:
             raise NoIggyClient(f"the client's framing is {framing.name}, and the era {self._fixed.name}")
         return framing
+
+    def _logs_in(self, frame: Buffer | None) -> bool:
+        """Whether this is a login, of a connection whose era the listener does not say."""
+        return self._fixed is None and frame is not None and classic.read_request(frame).code in _LOGINS
 
     def _of_classic(self, frame: Buffer) -> Era | None:
         request = classic.read_request(frame)

@@ -27,7 +27,7 @@ from tank_protos.generated.iggy import (
     TopicDetails,
 )
 from tank_protos.iggy.commands import IggyCode
-from tank_protos.iggy.eras import A3, B1, B2, ERAS, SEED, V11, Era
+from tank_protos.iggy.eras import A3, B1, B2, B3, ERAS, SEED, V11, Era
 from tank_protos.iggy.identifiers import of_name, of_number
 from tank_protos.iggy.kinds import PartitioningKind, PollingKind
 from tank_protos.iggy.partitioning import Partitioning
@@ -183,6 +183,25 @@ def test_nothing_is_answered_before_a_login_but_pings(node: IggyNode, era: Era) 
         line.raw(IggyCode.GET_STREAMS)
     line.login()
     assert line.raw(IggyCode.GET_STREAMS) == b""
+
+
+def test_a_client_that_asks_before_it_logs_in_is_of_its_logins_era(node: IggyNode) -> None:
+    line = IggyLine(node, B3)
+    assert line.raw(IggyCode.GET_STREAMS) == b""  # answered as to a client that never logs in
+    assert line.session.era is SEED
+    assert line.login() == 0
+    assert line.session.era is B3
+    assert line.ask(CreateStreamRequest(name="My Stream"), StreamDetails).stream.name == "My Stream"
+    assert (node.metrics.iggy_sessions["S"], node.metrics.iggy_sessions["B3"]) == (0, 1)
+
+
+def test_a_client_whose_login_fails_is_no_longer_anonymous(node: IggyNode) -> None:
+    line = IggyLine(node, B3)
+    line.raw(IggyCode.GET_STREAMS)
+    with pytest.raises(IggyStatus, match="42"):
+        line.login(password="wrong password")
+    with pytest.raises(IggyStatus, match="40"):
+        line.raw(IggyCode.GET_STREAMS)
 
 
 def test_names_of_seed_clients_are_lowered(node: IggyNode) -> None:

@@ -94,7 +94,7 @@ def test_pings_before_a_login_say_nothing() -> None:
 
 @pytest.mark.parametrize("first", [classic(10), classic(201), classic(202, bytes(9)), classic(65_000)])
 def test_a_client_that_never_logs_in_is_of_the_seed(first: bytes) -> None:
-    assert fed(first, login("0.9.0")) == [SEED, SEED]
+    assert fed(first, PING) == [SEED, SEED]
     assert fed(PING, first) == [NeedMore.LOGIN, SEED]
 
 
@@ -193,3 +193,9 @@ def test_a_listener_for_vsr_takes_no_classic_client() -> None:
     assert fed(session_login(), fixed=V11) == [V11]
     with pytest.raises(NoIggyClient):
         EraDetector(V11).feed(PING[:4])
+
+
+def test_a_client_that_was_taken_for_one_of_the_seed_is_of_its_logins_era() -> None:
+    asks = classic(201)
+    assert fed(asks, PING, login("0.9.0"), login("0.7.0")) == [SEED, SEED, B3, B3]
+    assert fed(asks, login("0.9.0"), fixed=SEED) == [SEED, SEED]

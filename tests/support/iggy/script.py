@@ -3,7 +3,9 @@
 A line is a frame: `> CODE field ...` from the client, `< STATUS field ...` from the server; with VSR framing
 `> OPERATION/CODE number session field ...`. A field is its type and value: `u32:7`, `name:orders`. Behind
 `=` stand values that the message must show: `= name=orders partitions_count=3`. `*` as the value of a number
-means that the server chooses it. Lines are built by this file alone, from what the protocol says.
+means that the server chooses it, and alone that it chooses the whole payload. A line `## sends messages`
+names the step that those behind it belong to. Lines are built by this file alone, from what the protocol
+says.
 """
 
 import struct
@@ -31,6 +33,8 @@ class Frame:
     session: int = 0
     free: list[tuple[int, int]] = field(default_factory=list)
     """Ranges of the payload that the server chooses."""
+    is_free: bool = False
+    """Whether it chooses the whole payload."""
     shows: dict[str, str] = field(default_factory=dict)
 
     def classic_request(self) -> bytes:
@@ -50,6 +54,8 @@ class Frame:
 
     def matches(self, payload: bytes) -> bool:
         """Whether the payload of an answer is this one, but for what the server chooses."""
+        if self.is_free:
+            return True
         if len(payload) != len(self.payload):
             return False
         mine, theirs = bytearray(self.payload), bytearray(payload)
@@ -64,6 +70,8 @@ class Exchange:
 
     request: Frame
     answer: Frame
+    step: str = ""
+    """What the client does there; empty: the script has no steps."""
 
 
 def _field(text: str) -> tuple[bytes, bool]:
@@ -104,27 +112,33 @@ def _frame(place: str, line: str) -> Frame:
     else:
         code = int(head)
     payload, free = b"", []
-    for text in rest:
-        data, is_free = _field(text)
-        if is_free:
+    is_free = rest == ["*"]
+    for text in [] if is_free else rest:
+        data, is_chosen = _field(text)
+        if is_chosen:
             free.append((len(payload), len(payload) + len(data)))
         payload += data
     shows = dict(part.split("=") for part in shown.split())
-    return Frame(place, code, payload, operation, number, session, free, shows)
+    return Frame(place, code, payload, operation, number, session, free, is_free, shows)
 
 
-def load(era: str) -> list[Exchange]:
-    """The exchanges of an era's script."""
-    path = FOLDER / f"{era}.txt"
-    frames = []
+def load(name: str, folder: Path = FOLDER) -> list[Exchange]:
+    """The exchanges of an era's script, or of another one."""
+    path = folder / f"{name}.txt"
+    frames, step = [], ""
     text = path.read_text().replace("\\\n", " ")
     for at, line in enumerate(text.splitlines(), 1):
-        if line.startswith((">", "<")):
-            frames.append((line[0], _frame(f"{path.name}:{at}: {line[:60]}", line)))
+        if line.startswith("## "):
+            step = line[3:]
+        elif line.startswith((">", "<")):
+            frames.append((line[0], _frame(f"{path.name}:{at}: {line[:60]}", line), step))
     asked, answered = frames[::2], frames[1::2]
     assert len(asked) == len(answered)
-    assert {side for side, _ in asked} | {side for side, _ in answered} == {">", "<"}
-    return [Exchange(request, answer) for (_, request), (_, answer) in zip(asked, answered, strict=True)]
+    assert {side for side, *_ in asked} | {side for side, *_ in answered} == {">", "<"}
+    return [
+        Exchange(request, answer, step)
+        for (_, request, step), (_, answer, _) in zip(asked, answered, strict=True)
+    ]
 
 
 def is_rejected(answer: Frame) -> bool:

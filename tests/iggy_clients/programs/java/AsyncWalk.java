@@ -1,0 +1,92 @@
+// The steps of the SDK's asynchronous client: what all its versions have.
+import static org.apache.iggy.consumergroup.Consumer.group;
+
+import java.math.BigInteger;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import org.apache.iggy.Iggy;
+import org.apache.iggy.client.async.tcp.AsyncIggyTcpClient;
+import org.apache.iggy.client.blocking.tcp.IggyTcpClient;
+import org.apache.iggy.consumergroup.Consumer;
+import org.apache.iggy.identifier.ConsumerId;
+import org.apache.iggy.identifier.StreamId;
+import org.apache.iggy.identifier.TopicId;
+import org.apache.iggy.message.Message;
+import org.apache.iggy.message.Partitioning;
+import org.apache.iggy.message.PolledMessages;
+import org.apache.iggy.message.PollingStrategy;
+import org.apache.iggy.topic.CompressionAlgorithm;
+
+final class AsyncWalk {
+    private static final StreamId STREAM = StreamId.of("async");
+    private static final TopicId TOPIC = TopicId.of("steps");
+    private static final int SENDS = 20;
+
+    private final String host;
+    private final int port;
+    private final IggyTcpClient other;
+    private AsyncIggyTcpClient client;
+
+    /** other: makes the group, for which older versions have no asynchronous call. */
+    AsyncWalk(String host, int port, IggyTcpClient other) {
+        this.host = host;
+        this.port = port;
+        this.other = other;
+    }
+
+    private static <T> T of(CompletableFuture<T> future) throws Exception {
+        return future.get(30, TimeUnit.SECONDS);
+    }
+
+    private PolledMessages poll(Consumer consumer, Optional<Long> partition, PollingStrategy strategy) throws Exception {
+        return of(client.messages().pollMessages(STREAM, TOPIC, partition, consumer, strategy, 100L, false));
+    }
+
+    void run() {
+        Steps.step("asynchronous client: connects and logs in", () -> {
+            client = Iggy.tcpClientBuilder().async().host(host).port(port).build();
+            of(client.connect());
+            of(client.users().login("iggy", "iggy"));
+        });
+        Steps.step("asynchronous client: makes, finds and lists streams and topics", () -> {
+            Steps.expect(of(client.streams().createStream("async")).name(), "async");
+            of(client.topics().createTopic(
+                    STREAM, 2L, CompressionAlgorithm.None, BigInteger.ZERO, BigInteger.ZERO, Optional.empty(), "steps"));
+            Steps.expect(of(client.streams().getStream(STREAM)).orElseThrow().topicsCount(), 1L);
+            Steps.expect(of(client.topics().getTopic(STREAM, TOPIC)).orElseThrow().partitionsCount(), 2L);
+            Steps.expect(of(client.topics().getTopics(STREAM)).size(), 1);
+            Steps.expect(of(client.streams().getStream(StreamId.of("nowhere"))), Optional.empty());
+        });
+        Steps.step("asynchronous client: sends many at once, polls all", () -> {
+            List<CompletableFuture<Void>> sent = new ArrayList<>();
+            for (int number = 0; number < SENDS; number++) {
+                sent.add(client.messages().sendMessages(
+                        STREAM, TOPIC, Partitioning.partitionId(0L), List.of(Message.of("message " + number))));
+            }
+            for (CompletableFuture<Void> each : sent) of(each);
+            PolledMessages found = poll(Consumer.of(1L), Optional.of(0L), PollingStrategy.first());
+            Steps.expect(found.messages().size(), SENDS);
+        });
+        Steps.step("asynchronous client: reads as a member of a group", () -> {
+            other.consumerGroups().createConsumerGroup(STREAM, TOPIC, "asynchronous");
+            of(client.consumerGroups().joinConsumerGroup(STREAM, TOPIC, ConsumerId.of("asynchronous")));
+            int found = 0;
+            for (int turn = 0; turn < 2; turn++) {
+                found += poll(group(ConsumerId.of("asynchronous")), Optional.empty(), PollingStrategy.first())
+                        .messages()
+                        .size();
+            }
+            Steps.expect(found, SENDS);
+            of(client.consumerGroups().leaveConsumerGroup(STREAM, TOPIC, ConsumerId.of("asynchronous")));
+        });
+        Steps.step("asynchronous client: deletes what it has made, and logs out", () -> {
+            of(client.topics().deleteTopic(STREAM, TOPIC));
+            of(client.streams().deleteStream(STREAM));
+            of(client.users().logout());
+            of(client.close());
+        });
+    }
+}
