@@ -76,8 +76,8 @@ class IggySocket:
         key: bytes | None = None,
         partition: int = 0,
     ) -> None:
-        """Returns when the messages are acknowledged. partition: counted from 0 in every era; or a key chooses
-        it."""
+        """Returns when the messages are acknowledged. partition: from 0 on in every era, unless a key
+        chooses it."""
         era = self.era
         chosen = Partitioning(PartitioningKind.PARTITION, partition + era.base)
         if key is not None:
