@@ -1,21 +1,26 @@
-"""Where Iggy's client is: in an environment of its own, which is made when it is first asked for."""
+"""Where Iggy's client is: in an environment of its own, which is made when it is first asked for. `make iggy`
+has its clients there, too."""
 
 from pathlib import Path
 from typing import Final
 
-from tests.iggy_clients.__main__ import installed
+from tests.kafka_clients.libraries import NotInstalledError, install_python_packages
 
 PACKAGE: Final = "apache-iggy 0.9.0"
-FOLDER: Final = Path(__file__).resolve().parents[3] / "out" / "iggy"
+_HOME: Final = Path(__file__).resolve().parents[3] / "out" / "iggy_clients" / PACKAGE.replace(" ", "-")
+_PYTHON: Final = _HOME / "bin" / "python"
 
 
 def interpreter() -> str | None:
     """The Python that has the package; None where it can't be installed."""
-    python = installed(FOLDER, PACKAGE)
-    return None if python is None else str(python)
+    _HOME.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        install_python_packages(_HOME, (PACKAGE.replace(" ", "=="),))
+    except NotInstalledError:
+        return None
+    return str(_PYTHON)
 
 
 def interpreter_that_is_there() -> str | None:
     """The same, without asking for anything from elsewhere; None: it was not installed yet."""
-    home = FOLDER / PACKAGE.replace(" ", "-")
-    return str(home / "bin" / "python") if (home / "ready").exists() else None
+    return str(_PYTHON) if (_HOME / "installed").exists() else None
