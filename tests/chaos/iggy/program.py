@@ -52,10 +52,9 @@ EXPLAINED: Final = (
     "Disconnected",
     "Not connected",
     "Cannot establish connection",
-    "Connection closed",
-    "Connection timed out",
-    "Transient",
     "TCP error",
+    "Stale client",
+    "Request transiently not",
 )
 """How the errors begin that a broker which is killed, frozen, cut off or not yet whole explains."""
 
