@@ -40,8 +40,8 @@ class IggySocket:
     def raw(self, code: int, payload: bytes = b"") -> bytes:
         """Sends a request and returns the payload of its answer. Raises IggyStatus, IggyEvicted, and
         ConnectionError when the broker closed."""
+        self.socket.sendall(self.request(code, payload))
         is_framed = self.era.framing is Framing.VSR
-        self.socket.sendall(self._framed(code, payload) if is_framed else classic.request(code, [payload]))
         found = framed_answer(self._frame()) if is_framed else classic_answer(self._frame())
         if isinstance(found, int):
             raise IggyStatus(found)
@@ -88,7 +88,10 @@ class IggySocket:
         )
         return received(self.tell(request), era.name).messages
 
-    def _framed(self, code: int, payload: bytes) -> bytes:
+    def request(self, code: int, payload: bytes) -> bytes:
+        """A request's whole frame; a change has the next number."""
+        if self.era.framing is not Framing.VSR:
+            return classic.request(code, [payload])
         operation = operation_of(code)
         self._changes += is_replicated(operation)
         return vsr.request(
