@@ -22,8 +22,8 @@ from tests.fuzz import iggy_frames
 from tests.fuzz.iggy_frames import NAME, WITNESS
 from tests.fuzz.live_target import LiveBroker
 from tests.support.iggy.client_messages import ClientMessage
+from tests.support.iggy.era_socket import EraSocket
 from tests.support.iggy.iggy_line import IggyEvicted, IggyStatus
-from tests.support.iggy.iggy_socket import IggySocket
 from tests.support.processes.iggy_broker import IggyBroker
 
 CONNECTIONS: Final = 50
@@ -108,7 +108,7 @@ class IggyLiveBroker(LiveBroker):
         assert grown < PEAK_GROWTH_BYTES, f"the broker grew by {grown >> 20} MiB"
 
     def _iggy_stranger(self, chance: Random, era: Era) -> None:
-        stranger = IggySocket(self.process.iggy_port, era)
+        stranger = EraSocket(self.process.iggy_port, era)
         with contextlib.suppress(OSError, IggyStatus, IggyEvicted):
             if era is not SEED and chance.random() < 0.9:
                 stranger.login()
@@ -136,7 +136,7 @@ class IggyLiveBroker(LiveBroker):
         self._sent.append(value)
         self._check_stored_of(self._iggy)
 
-    def _check_stored_of(self, client: IggySocket) -> None:
+    def _check_stored_of(self, client: EraSocket) -> None:
         found = client.first_messages(WITNESS, WITNESS, count=len(self._sent) + 1)
         assert [message.payload for message in found] == self._sent
 

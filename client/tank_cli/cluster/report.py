@@ -190,13 +190,14 @@ def partitions_text(answer: pb.OverviewAnswer) -> str:
 
 def level_text(answer: pb.OverviewAnswer) -> str:
     """The feature level, and what holds up the next one: 1; level 2 waits for broker 3 and controllers 1,2.
-    A topic in its way has to be deleted."""
+    A topic or group in its way has to be deleted."""
     named = [
         f"{noun} {ids_text(ids)}" if len(ids) == 1 else f"{noun}s {ids_text(ids)}"
         for noun, ids in (("broker", answer.brokers_behind), ("controller", answer.controllers_behind))
         if ids
     ]
     named += [f"the deletion of topic {name}" for name in answer.topics_in_the_way]
+    named += [f"the deletion of group {name}" for name in answer.groups_in_the_way]
     level = answer.feature_level
     wanted = f"level {level + 1}"
     if level + 1 == feature_levels.IGGY:

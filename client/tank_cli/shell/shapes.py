@@ -129,7 +129,7 @@ SHAPES: dict[str, tuple[Json, ...]] = {
             "lossy_elections": 0,
             "balanced": True,
             "feature_level": 1,
-            "next_level_waits_for": {"brokers": [3], "controllers": [], "topics": []},
+            "next_level_waits_for": {"brokers": [3], "controllers": [], "topics": [], "groups": []},
             "waiting": [_PARTITION],
             "moving": [_PARTITION],
             "reports": [

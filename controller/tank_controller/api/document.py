@@ -137,11 +137,12 @@ SCHEMAS: Mapping[str, dict[str, Json]] = {
         balanced=FLAG,
         feature_level=INTEGER,
         next_level_waits_for=object_of(
-            "What holds up the next feature level: processes that don't know it, and topics that users have "
-            "to delete, because brokers need their names from it on; nothing when all are empty",
+            "What holds up the next feature level: processes that don't know it, and topics and groups that "
+            "users have to delete, because their names are needed from it on; nothing when all are empty",
             brokers=IDS,
             controllers=IDS,
             topics={"type": "array", "items": TEXT},
+            groups={"type": "array", "items": TEXT},
         ),
         waiting=list_of("Partition"),
         moving=list_of("Partition"),

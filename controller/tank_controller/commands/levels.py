@@ -12,7 +12,7 @@ from tank_protos import feature_levels
 from tank_protos.error_codes import ErrorCode
 from tank_protos.feature_levels import Levels
 from tank_protos.generated import control_pb2 as pb
-from tank_protos.wire.names import INTERNAL_TOPICS
+from tank_protos.wire.names import INTERNAL_TOPICS, is_iggys_group
 
 WHAT_TO_DO = "it rises when all processes run this version: `tank cluster status` says which do not yet"
 """The end of a refusal of what needs a higher feature level."""
@@ -53,6 +53,8 @@ def check_raise_level(state: ClusterState, command: pb.Command) -> None:
         )
     if kept := topics_in_the_way(state, wanted.level):
         raise Rejected(ErrorCode.TOPIC_EXISTS, f"topic {kept[0]} has a name that brokers need for themselves")
+    if wanted.level == feature_levels.IGGY and (groups := positions_in_the_way(state)):
+        raise Rejected(ErrorCode.GROUP_EXISTS, f"group {groups[0]} has a name that Iggy's clients need")
 
 
 def topics_in_the_way(state: ClusterState, level: int) -> list[str]:
@@ -62,6 +64,12 @@ def topics_in_the_way(state: ClusterState, level: int) -> list[str]:
     if level != feature_levels.KAFKA:
         return []
     return sorted(INTERNAL_TOPICS & state.topic_ids.keys())
+
+
+def positions_in_the_way(state: ClusterState) -> list[str]:
+    """The groups whose positions the controllers keep, and because of which Iggy's feature level can't come
+    into force: it gives their names to Iggy's clients. Coordinators know of others (`leader.held_names`)."""
+    return sorted(filter(is_iggys_group, state.groups))
 
 
 def is_internal(state: ClusterState, topic: TopicState) -> bool:

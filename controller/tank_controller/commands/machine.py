@@ -55,7 +55,7 @@ class Metadata:
 
     def restore(self, data: bytes) -> None:
         """Takes the joined pieces of a `snapshot`, of any controller. Raises SnapshotError."""
-        state = ClusterState.load(data)
+        state = ClusterState.load(data, self._max_level)
         if state.feature_level > self._max_level:
             raise SnapshotError(
                 f"the metadata's snapshot is of feature level {state.feature_level}, and this version knows "

@@ -4,7 +4,7 @@
 - `registration`, `requests`, `deltas`: what the streams are for, a file a subject
 - `liveness`: whether a broker lives
 - `broker_clocks`, `broker_rooms`: whether its clock is right, and its volume has room
-- `raising`: the next feature level
+- `raising`, `held_names`: the next feature level, and the names of groups that it waits for
 - `leadership`, `tasks`, `balance`, `scaling`: when the controller leads, and its own tasks then
 - `going_streams`: large streams that are being deleted
 - `log_ends`, `commit_order`: questions before a lossy election; the order of committed positions

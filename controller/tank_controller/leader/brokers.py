@@ -93,6 +93,7 @@ class BrokerStreams:
             term.liveness.heard(stream.broker_id, stream.epoch, up.heartbeat.seen_index, now_ms)
             self.leadership.parts.clocks.heard(stream.broker_id, up.heartbeat, now_ms)
             self.leadership.parts.volumes.heard(stream.broker_id, stream.epoch, up.heartbeat)
+            self.leadership.parts.raising.held.heard(stream.broker_id, stream.epoch, up.heartbeat)
             self._send_alive(stream)
             self._let_stop(stream)  # MayStop may have been lost with an earlier stream or leader
         elif kind == "proposal":

@@ -66,7 +66,8 @@ class LeaderTerm:
     positions: PositionOrder = field(default_factory=PositionOrder)
     """The order in which committed positions were taken in this term."""
     told_in_the_way: tuple[str, ...] = ()
-    """The topics that hold up the next feature level, as the last log line about them named them."""
+    """The topics and groups that hold up the next feature level, as the last log line about them named
+    them."""
 
     def is_busy(self) -> bool:
         """Whether the leader's next commands must wait for the outcome of its last ones."""
@@ -108,6 +109,7 @@ class ControllerLeadership:
             self.term = None
             self.parts.clocks.begin_term()
             self.parts.volumes.begin_term()
+            self.parts.raising.held.begin_term()
             self.on_end()
         if self.term is None and number is not None:
             liveness = BrokerLiveness(self.session_timeout_ms)
@@ -138,7 +140,8 @@ class ControllerLeadership:
         if (higher := self.parts.raising.command(self._metadata.state, streams)) is not None:
             self._propose(term, higher)
         state = self._metadata.state
-        self._tell_in_the_way(term, tuple(self.parts.raising.topics_in_the_way(state)))
+        raising = self.parts.raising
+        self._tell_in_the_way(term, raising.topics_in_the_way(state), raising.groups_in_the_way(state))
         for command in term.liveness.tick(state, now_ms):
             self._count(term, command)
             self._propose(term, command)
@@ -153,15 +156,27 @@ class ControllerLeadership:
             self._propose(term, command)
         return work.asks
 
-    def _tell_in_the_way(self, term: LeaderTerm, topics: tuple[str, ...]) -> None:
-        """Logs, once for each change, which topics hold up the next feature level."""
-        if topics and topics != term.told_in_the_way:
+    def _tell_in_the_way(self, term: LeaderTerm, topics: Sequence[str], groups: Sequence[str]) -> None:
+        """Logs, once for each change, which topics and groups hold up the next feature level."""
+        names = *topics, *groups
+        if names == term.told_in_the_way:
+            return
+        term.told_in_the_way = names
+        level = self._metadata.state.feature_level + 1
+        if topics:
             _log.warning(
                 "feature level %d is not raised: brokers need the name %s for a topic of their own; copy "
-                    "what you need of it to a topic of another name, and delete it",
-                self._metadata.state.feature_level + 1, " and the name ".join(topics),
-            )  # fmt: skip
-        term.told_in_the_way = topics
+                "what you need of it to a topic of another name, and delete it",
+                level,
+                " and the name ".join(topics),
+            )
+        if groups:
+            _log.warning(
+                "feature level %d is not raised: Iggy's clients need the name of group %s; copy its "
+                "positions to a group of another name, and delete it",
+                level,
+                " and that of group ".join(groups),
+            )
 
     def _count(self, term: LeaderTerm, command: pb.Command) -> None:
         """Logs that a broker is fenced, or no longer fenced, and counts the fences."""

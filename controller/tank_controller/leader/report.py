@@ -306,6 +306,7 @@ def status_json(
             "brokers": list(found.brokers_behind),
             "controllers": list(found.controllers_behind),
             "topics": list(found.topics_in_the_way),
+            "groups": list(found.groups_in_the_way),
         },
         "waiting": [partition_json(row, fenced) for row in waiting],
         "moving": [partition_json(row, fenced) for row in moving],

@@ -158,6 +158,7 @@ class AdminService(AdminServicer):
         answer.brokers_behind.extend(brokers)
         answer.controllers_behind.extend(controllers)
         answer.topics_in_the_way.extend(node.raising.topics_in_the_way(state))
+        answer.groups_in_the_way.extend(node.raising.groups_in_the_way(state))
         for broker_id, why in node.scaling.refusals(state).items():
             answer.scale_down_refused.add(broker_id=broker_id, why=why)
         node.clocks.report(answer)

@@ -55,15 +55,17 @@ class SnapshotContents:
     users: UsersState = field(default_factory=UsersState)
 
 
-def decode(data: bytes) -> SnapshotContents:
-    """Reads a snapshot. Raises SnapshotError for other bytes, and for a snapshot of a newer version."""
+def decode(data: bytes, max_level: int) -> SnapshotContents:
+    """Reads a snapshot of a feature level up to this one. Raises SnapshotError for other bytes, and for a
+    snapshot of a newer version.
+    """
     stored = SnapshotContents(0)
     ids = _Ids()
     format_read = False
     try:
         for part in _parts(data):
             if not format_read:
-                _check_format(part.format)  # it comes first
+                _check_format(part.format, max_level)  # it comes first
                 format_read = True
             _take(stored, part, ids)
     except (SettingError, IndexError) as error:
@@ -96,8 +98,8 @@ def _parts(data: bytes) -> Iterator[pb.Snapshot]:
         raise SnapshotError(f"the metadata's snapshot can't be read: {_PUT_BACK}") from error
 
 
-def _check_format(number: int) -> None:
-    known = {each.snapshot for each in feature_levels.FORMATS.values()}
+def _check_format(number: int, max_level: int) -> None:
+    known = {each.snapshot for level, each in feature_levels.FORMATS.items() if level <= max_level}
     if number not in known:
         raise SnapshotError(
             f"the metadata's snapshot has format {number}, and this version reads up to {max(known)}: "

@@ -291,11 +291,11 @@ class ClusterState:
             image.keep(key, partition)
 
     @staticmethod
-    def load(data: bytes) -> "ClusterState":
-        """Reads a snapshot. Raises SnapshotError when the bytes are no snapshot, or one of a newer
-        version.
+    def load(data: bytes, max_level: int = feature_levels.OWN.highest) -> "ClusterState":
+        """Reads a snapshot, in a format of the feature levels up to this one. Raises SnapshotError when the
+        bytes are no snapshot, or one of a newer version.
         """
-        stored = codec.decode(data)
+        stored = codec.decode(data, max_level)
         state = ClusterState(
             stored.index,
             stored.peer_key,

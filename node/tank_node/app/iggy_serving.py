@@ -105,8 +105,8 @@ def _tell_level(level: int) -> None:
     needed = feature_levels.IGGY
     if level < needed:
         logger.warning(
-            "Iggy's clients can't log in yet: they wait for feature level %d, and level %d is in force; it rises "
-            "when all processes know the next one: `tank cluster status` says which do not yet",
+            "Iggy's clients can't log in yet: they wait for feature level %d, and level %d is in force; it "
+            "rises when all processes know the next one: `tank cluster status` says what it waits for",
             needed,
             level,
         )

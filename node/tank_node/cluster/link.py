@@ -297,6 +297,10 @@ class ControllerLink(Protocol):
         of these replicas, (topic id, partition), end. It leaves out replicas that this broker lacks, or that
         are too damaged to use."""
 
+    def on_names_asked(self, answer: Callable[[], Sequence[str] | None]) -> None:
+        """Sets the callback that names, for the controllers below Iggy's feature level, the groups that this
+        broker coordinates and whose names are Iggy's from that level on; None: they are not all read."""
+
     def say_room(self, room: Room) -> None:
         """Reports that the room for messages on the data folder's volume has changed."""
 

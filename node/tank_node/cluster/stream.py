@@ -20,6 +20,7 @@ from tank_node.cluster.requests import ControllerRequests
 from tank_node.cluster.view import ClusterView, TopicChange
 from tank_node.cluster.view_updates import MetadataWentBack, Update, ViewUpdates
 from tank_node.volume import Room
+from tank_protos import feature_levels
 from tank_protos.generated import control_pb2 as pb
 
 STEADY_MS = 1000
@@ -84,6 +85,7 @@ class ControllerStream:
         """None: no controller has accepted this process on the open stream yet."""
         self._asks_to_stop_again = False
         self._ends: Callable[[Sequence[tuple[int, int]]], Sequence[ReplicaEnd]] = _nothing
+        self._names: Callable[[], Sequence[str] | None] = _no_names
         self._on_registered: list[Callable[[], None]] = []
 
     # --- the shell's side ---
@@ -275,8 +277,12 @@ class ControllerStream:
 
     def _beat(self) -> None:
         """Sends a heartbeat, if a controller has accepted this broker."""
-        if self._line is not None and self._taken is not None:
-            self._line.send(pb.BrokerUp(heartbeat=self._heartbeats.next(self.view.index)))
+        if self._line is None or self._taken is None:
+            return
+        heartbeat = self._heartbeats.next(self.view.index)
+        if self.view.feature_level < feature_levels.IGGY and (names := self._names()) is not None:
+            heartbeat.names_held.CopyFrom(pb.NamesHeld(groups=names))
+        self._line.send(pb.BrokerUp(heartbeat=heartbeat))
 
     # --- the broker's side ---
 
@@ -297,6 +303,10 @@ class ControllerStream:
     def on_ends_asked(self, answer: Callable[[Sequence[tuple[int, int]]], Sequence[ReplicaEnd]]) -> None:
         """As ControllerLink."""
         self._ends = answer
+
+    def on_names_asked(self, answer: Callable[[], Sequence[str] | None]) -> None:
+        """As ControllerLink."""
+        self._names = answer
 
     def say_room(self, room: Room) -> None:
         """As ControllerLink."""
@@ -323,6 +333,11 @@ class ControllerStream:
         """Asks again after an error: a controller without room on its disk, for example, refuses the command,
         and the next leader may accept it."""
         self._asks_to_stop_again = outcome.error != 0
+
+
+def _no_names() -> Sequence[str] | None:
+    """The broker coordinates no group yet."""
+    return None
 
 
 def _nothing(asked: Sequence[tuple[int, int]]) -> Sequence[ReplicaEnd]:

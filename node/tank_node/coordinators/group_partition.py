@@ -17,7 +17,6 @@ from tank_node.coordinators.group import Group
 from tank_node.coordinators.group_images import GroupImages
 from tank_node.coordinators.group_load import GroupLoad
 from tank_node.coordinators.group_log import GroupChange, GroupLog
-from tank_node.coordinators.iggy.consumer_ids import CONSUMER_PREFIX
 from tank_node.coordinators.iggy.iggy_group import IggyGroupMachine
 from tank_node.coordinators.long_work import SlicedWork
 from tank_node.coordinators.machine.committed_offset import CommittedOffset
@@ -58,6 +57,7 @@ from tank_node.coordinators.waiting_member import WaitingMember
 from tank_node.partition.partition import Partition
 from tank_node.segment.errors import StorageError
 from tank_protos.wire.errors import WireError
+from tank_protos.wire.names import IGGY_CONSUMER_PREFIX
 
 logger = logging.getLogger(__name__)
 _LONG_LOAD_MS: Final = 1_000
@@ -246,7 +246,7 @@ class GroupPartition(SlicedWork):
         group = self.find(group_id)
         if group is None:
             members = self._machines.new(group_id)
-            memory = self.memory.consumers if group_id.startswith(CONSUMER_PREFIX) else self.memory
+            memory = self.memory.consumers if group_id.startswith(IGGY_CONSUMER_PREFIX) else self.memory
             group = self.groups[group_id] = Group(group_id, members, memory)
         return group
 

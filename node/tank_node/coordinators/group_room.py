@@ -2,7 +2,6 @@
 
 from tank_node.broker.broker import Broker
 from tank_node.coordinators.group_partition import GroupPartition
-from tank_node.coordinators.iggy.consumer_ids import CONSUMER_PREFIX
 from tank_node.coordinators.machine.consumer_requests import JOINS, ConsumerHeartbeat
 from tank_node.coordinators.machine.group_memory import (
     GROUP_BYTES,
@@ -14,6 +13,7 @@ from tank_node.coordinators.machine.group_memory import (
 from tank_node.coordinators.machine.group_requests import CommitRequest, JoinRequest, SyncRequest
 from tank_node.coordinators.machine.group_settings import GroupSettings
 from tank_node.coordinators.machine.iggy_requests import BrokerSaid
+from tank_protos.wire.names import IGGY_CONSUMER_PREFIX
 
 _MOST_BYTES_OF_A_CHARACTER = 4
 
@@ -57,7 +57,7 @@ class GroupRoom:
     def for_position(self, led: GroupPartition, consumer: str) -> bool:
         """Whether a position of one of Iggy's consumers or groups may be held that is not there yet."""
         limits, held = self._settings.limits, led.memory.consumers
-        if not consumer.startswith(CONSUMER_PREFIX):
+        if not consumer.startswith(IGGY_CONSUMER_PREFIX):
             return self.has(led, consumer, 1, OFFSET_BYTES)
         if consumer not in led.groups and held.groups >= limits.iggy_consumers:
             what = f"{held.groups} of Iggy's consumers"

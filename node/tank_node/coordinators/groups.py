@@ -17,7 +17,6 @@ from tank_node.coordinators.group_listing import GroupListing, Listed
 from tank_node.coordinators.group_partition import GroupPartition
 from tank_node.coordinators.group_room import GroupRoom
 from tank_node.coordinators.group_timer import GroupTimer
-from tank_node.coordinators.iggy.consumer_ids import is_iggys
 from tank_node.coordinators.iggy.iggy_group import IggyGroupMachine
 from tank_node.coordinators.long_work import LongWork
 from tank_node.coordinators.machine.consumer_requests import (
@@ -42,11 +41,12 @@ from tank_node.coordinators.machine.group_settings import GroupSettings
 from tank_node.coordinators.machine.iggy_requests import BrokerSaid, IggyAnswer
 from tank_node.coordinators.offset_changes import Committed
 from tank_node.coordinators.offsets_topic import NO_BROKER, Found, OffsetsTopic
+from tank_node.coordinators.view.held_names import held_names
 from tank_node.coordinators.view.view_groups import ViewGroups
 from tank_node.coordinators.view.view_topics import ViewTopics
 from tank_node.replication.role import Role
 from tank_protos.feature_levels import IGGY
-from tank_protos.wire.names import GROUPS_TOPIC
+from tank_protos.wire.names import GROUPS_TOPIC, is_iggys_group
 
 _LONGEST_ID: Final = 32_767
 """The most bytes of a group's name: the records' fields hold no more."""
@@ -78,6 +78,7 @@ class Groups:
         """When the last look at all offsets began."""
         self._stopped = False
         broker.link.on_change(self._changed)
+        broker.link.on_names_asked(lambda: held_names(broker, self._lead))
         self._lead_all()
 
     # --- which broker ----------------------------------------------------------------------------
@@ -98,7 +99,7 @@ class Groups:
 
     def join(self, request: JoinRequest, done: Callable[[JoinAnswer], None]) -> None:
         """Takes a member into its group's next generation; answers when that begins."""
-        found = self._of(request.member.group_id)
+        found = self._of_client(request.member.group_id)
         if not isinstance(found, GroupError) and not self.room.for_join(found, request):
             found = GroupError.NOT_AVAILABLE
         if isinstance(found, GroupError):
@@ -140,7 +141,7 @@ class Groups:
     ) -> None:
         """Takes a heartbeat of a member of the consumer protocol: it joins, lives, or leaves. Answers when
         what it changed is stored."""
-        found = self._of(heartbeat.group_id)
+        found = self._of_client(heartbeat.group_id)
         if not isinstance(found, GroupError) and not self.room.for_heartbeat(found, heartbeat):
             found = GroupError.NOT_AVAILABLE
         if isinstance(found, GroupError):
@@ -163,7 +164,7 @@ class Groups:
 
     def commit(self, request: CommitRequest, done: Committed) -> None:
         """Stores offsets; each has its own error."""
-        found = self._of(request.member.group_id, may_be_empty=True)
+        found = self._of_client(request.member.group_id, may_be_empty=True)
         if isinstance(found, GroupError):
             done(dict.fromkeys(request.offsets, found))
             return
@@ -245,7 +246,7 @@ class Groups:
             done(results)
         for group_id in wanted:
             found = self._of(group_id, may_be_empty=True)
-            is_kept = is_iggys(group_id) and self._broker.link.view.feature_level >= IGGY
+            is_kept = is_iggys_group(group_id) and self._broker.link.view.feature_level >= IGGY
             if is_kept:  # leaders of partitions remember the positions, and wouldn't hear of it
                 found = GroupError.INCONSISTENT_PROTOCOL
             if isinstance(found, GroupError):
@@ -294,6 +295,14 @@ class Groups:
             group.members.shown() if group is not None and isinstance(group.members, IggyGroupMachine) else []
         )
         return GroupError.NONE, shown
+
+    def _of_client(self, group_id: str, *, may_be_empty: bool = False) -> GroupPartition | GroupError:
+        """As `_of`, for requests that may make a group. Below Iggy's feature level none is made under a name
+        that is Iggy's from that level on: the level would have to wait for it."""
+        found = self._of(group_id, may_be_empty=may_be_empty)
+        if not is_iggys_group(group_id) or isinstance(found, GroupError) or group_id in found.groups:
+            return found
+        return found if self._broker.link.view.feature_level >= IGGY else GroupError.INVALID_GROUP_ID
 
     def _of(self, group_id: str, *, may_be_empty: bool = False) -> GroupPartition | GroupError:
         """What answers for a group, or why nothing does now."""

@@ -33,8 +33,8 @@ FAILURES_KEPT: Final = 4_096
 FAILURES_KEPT_MS: Final = 60_000
 """After so long without a failure the count of a pair begins anew."""
 ROOT_WAIT_MS: Final = 15_000
-"""How long a login waits for the root user of a new cluster, which is there some 6 s after the first start: the
-feature level rises by one a second. It is half of the time that Iggy's clients wait for an answer."""
+"""How long a login waits for the root user of a new cluster, which is there some seconds after the first
+start. It is half of the time that Iggy's clients wait for an answer."""
 ROOT_LOOK_MS: Final = 100
 """How often logins that wait look for the root user: at most so much is added to their time."""
 ROOT_LOGINS_WAITING: Final = 4_096

@@ -42,7 +42,7 @@ class LoginRefusal(Enum):
     EXPIRED_TOKEN = "expired_token"
     OVERLOADED = "overloaded"
     NO_USERS = "no_users"
-    """The cluster has no root user: Iggy's feature level is not in force yet, or no broker could create it."""
+    """The cluster has no root user: Iggy's feature level is not in force, or no broker could create it."""
 
 
 @dataclass(slots=True, frozen=True)

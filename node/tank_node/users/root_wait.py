@@ -39,8 +39,8 @@ class RootWait:
         return self._users.by_number(ROOT) is not None
 
     def hold(self, judge: Callable[[], None], give_up: Callable[[], None]) -> bool:
-        """Calls `judge` when there is a root user, or `give_up` when there is none after ROOT_WAIT_MS. Returns
-        False, and calls neither, when too many logins wait."""
+        """Calls `judge` when there is a root user, or `give_up` when there is none after ROOT_WAIT_MS.
+        Returns False, and calls neither, when too many logins wait."""
         if len(self._held) >= ROOT_LOGINS_WAITING:
             return False
         self._held.append(_Held(self._clock.monotonic_ms() + ROOT_WAIT_MS, judge, give_up))

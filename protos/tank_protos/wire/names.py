@@ -18,6 +18,11 @@ INTERNAL_TOPICS = frozenset((GROUPS_TOPIC, "__transaction_state"))
 """The topics in which a cluster keeps its own records, by Kafka's names. Clients may read them, but neither
 create nor write them."""
 
+IGGY_GROUP_PREFIX = "iggy:g:"
+IGGY_CONSUMER_PREFIX = "iggy:c:"
+"""What the names of groups begin with under which the positions of Iggy's groups and consumers are kept, from
+Iggy's feature level on."""
+
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _FIRST_TOPIC_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NOT_TEXT = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
@@ -54,3 +59,8 @@ def readable(text: str) -> str:
     """The text with U+FFFD in place of each byte that is not UTF-8, which decoders keep as a lone surrogate.
     Several texts may become the same."""
     return _NOT_UTF_8.sub("\ufffd", text)
+
+
+def is_iggys_group(name: str) -> bool:
+    """Whether a group's name is kept for Iggy's groups and consumers."""
+    return name.startswith((IGGY_GROUP_PREFIX, IGGY_CONSUMER_PREFIX))

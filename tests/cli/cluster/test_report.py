@@ -109,23 +109,33 @@ def test_a_topics_settings_have_units() -> None:
 
 
 @pytest.mark.parametrize(
-    ("brokers", "controllers", "topics", "said"),
+    ("brokers", "controllers", "topics", "groups", "said"),
     [
-        ([], [], [], "1"),
-        ([3], [], [], "1; level 2 waits for broker 3"),
-        ([3, 4], [1], [], "1; level 2 waits for brokers 3,4 and controller 1"),
-        ([], [], ["t"], "1; level 2 waits for the deletion of topic t"),
+        ([], [], [], [], "1"),
+        ([3], [], [], [], "1; level 2 waits for broker 3"),
+        ([3, 4], [1], [], [], "1; level 2 waits for brokers 3,4 and controller 1"),
+        ([], [], ["t"], [], "1; level 2 waits for the deletion of topic t"),
+        ([], [], [], ["g"], "1; level 2 waits for the deletion of group g"),
     ],
 )
 def test_the_feature_level_says_what_holds_up_the_next(
-    brokers: list[int], controllers: list[int], topics: list[str], said: str
+    brokers: list[int], controllers: list[int], topics: list[str], groups: list[str], said: str
 ) -> None:
     found = pb.OverviewAnswer(
-        feature_level=1, brokers_behind=brokers, controllers_behind=controllers, topics_in_the_way=topics
+        feature_level=1,
+        brokers_behind=brokers,
+        controllers_behind=controllers,
+        topics_in_the_way=topics,
+        groups_in_the_way=groups,
     )
     assert report.level_text(found) == said
     told = api_report.status_json([], found, [], [])
-    assert told["next_level_waits_for"] == {"brokers": brokers, "controllers": controllers, "topics": topics}
+    assert told["next_level_waits_for"] == {
+        "brokers": brokers,
+        "controllers": controllers,
+        "topics": topics,
+        "groups": groups,
+    }
 
 
 def test_it_says_that_iggys_clients_wait_for_their_level() -> None:

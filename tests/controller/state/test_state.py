@@ -118,6 +118,14 @@ def test_a_snapshot_of_a_newer_format_is_refused() -> None:
         ClusterState.load(pb.Snapshot(format=newer).SerializeToString())
 
 
+def test_a_format_of_a_level_that_the_process_does_not_know_is_refused_before_it_is_read() -> None:
+    at = feature_levels.formats(feature_levels.IGGY).snapshot
+    snapshot = pb.Snapshot(format=at, feature_level=feature_levels.IGGY).SerializeToString()
+    assert ClusterState.load(snapshot, feature_levels.IGGY).feature_level == feature_levels.IGGY
+    with pytest.raises(SnapshotError, match=f"format {at}, and this version reads up to {at - 1}"):
+        ClusterState.load(snapshot, feature_levels.NATIVE_GROUPS)
+
+
 def test_a_snapshot_cut_anywhere_is_refused_or_another_state() -> None:
     state = applied(register(), *(create(f"t{number}", 3) for number in range(5)), init_producer("p"))
     snapshot = state.snapshot()

@@ -18,7 +18,7 @@ from tank_node.cluster.registration import Registration
 from tank_node.limits import DAMAGED_NAMED
 from tank_node.volume import Room
 from tank_protos.error_codes import ErrorCode
-from tank_protos.feature_levels import OWN
+from tank_protos.feature_levels import IGGY, OWN
 from tank_protos.generated import control_pb2 as pb
 from tests.support.nodes.stream_node import Node, topic
 
@@ -355,6 +355,25 @@ def test_it_says_where_its_logs_end_in_one_answer(node: Node) -> None:
     assert answer.log_ends.question == 4, "a late answer must not be taken for that to the next question"
     (end,) = answer.log_ends.ends
     assert (end.topic_id, end.partition, end.epoch_at_end, end.end) == (5, 1, 3, 12)
+
+
+def test_heartbeats_name_groups_in_the_way_of_iggys_level_until_it_is_in_force(node: Node) -> None:
+    line = node.register()
+    assert not line.all("heartbeat")[-1].heartbeat.HasField("names_held"), "it knows of no groups yet"
+    names: list[str] | None = ["iggy:g:1"]
+    node.stream.on_names_asked(lambda: names)
+    node.stream.serve()
+    assert list(line.all("heartbeat")[-1].heartbeat.names_held.groups) == names
+    names = []
+    node.stream.say_room(Room.ENOUGH)
+    assert line.all("heartbeat")[-1].heartbeat.HasField("names_held"), "none is an answer, too"
+    names = None
+    node.stream.say_room(Room.ENOUGH)
+    assert not line.all("heartbeat")[-1].heartbeat.HasField("names_held")
+    names = []
+    node.view(pb.Delta(index=9, feature_level=IGGY))
+    node.stream.say_room(Room.ENOUGH)
+    assert not line.all("heartbeat")[-1].heartbeat.HasField("names_held")
 
 
 def test_it_says_at_once_that_its_volume_has_no_room_and_with_every_heartbeat(node: Node) -> None:

@@ -1,11 +1,12 @@
 """What Iggy's clients are told when a request can't be carried out, by era."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tank_node.iggy.settings import IggySettings
+from tank_node.users.limits import ROOT_WAIT_MS
 from tank_protos import feature_levels
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated.iggy import (
@@ -252,6 +253,24 @@ def test_a_framed_header_with_a_size_that_lies_is_closed(node: IggyNode, size: i
     line = IggyLine(node, V11)
     with pytest.raises(WireError):
         line.feed(bytes(48) + size.to_bytes(4, "little") + bytes(204))
+
+
+@pytest.mark.parametrize("era", [A1, B3, V11], ids=["A1", "B3", "V11"])
+def test_a_login_before_there_are_users_waits_and_is_to_be_tried_again(tmp_path: Path, era: Era) -> None:
+    timers: list[Callable[[], None]] = []
+    with IggyNode(tmp_path / "data", level=feature_levels.NATIVE_GROUPS) as node:
+        services = node.services(later=lambda delay_ms, call: timers.append(call))
+        line = IggyLine(node, era, services)
+        request = line.login_request()
+        line.send(request.ID, b"".join(request.encode(era.version)))
+        timers.pop()()
+        assert line.answers() == []
+        node.clock.pass_ms(ROOT_WAIT_MS)
+        timers.pop()()
+        assert line.answers() == [{A1: 1, B3: 8, V11: 58}[era]]
+        node.settle(200)
+        assert not line.closed_for
+        assert node.metrics.logins == {"no_users": 1}
 
 
 def test_below_the_feature_level_nothing_can_be_made(tmp_path: Path) -> None:

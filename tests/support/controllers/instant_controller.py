@@ -64,6 +64,7 @@ class InstantController:
         self.silence_ms = 0
         self.producer_ids_left = 0
         self.room = Room.UNSAID
+        self.names_held: Callable[[], Sequence[str] | None] = lambda: None
         self.held_back = False
         self._ids = 0
         self._producers: dict[str, tuple[int, int]] = {}
@@ -87,6 +88,9 @@ class InstantController:
 
     def on_ends_asked(self, answer: Callable[[Sequence[tuple[int, int]]], Sequence[ReplicaEnd]]) -> None:
         self.ends = answer
+
+    def on_names_asked(self, answer: Callable[[], Sequence[str] | None]) -> None:
+        self.names_held = answer
 
     def say_room(self, room: Room) -> None:
         self.room = room

@@ -29,6 +29,7 @@ class StateController:
         self.connected = True
         self.silence_ms = 0
         self.room = Room.UNSAID
+        self.names_held: Callable[[], Sequence[str] | None] = lambda: None
         self.refusal: ErrorCode | None = None
         """The error of every change by clients."""
         self._listeners: list[Callable[[TopicChange], None]] = []
@@ -90,6 +91,9 @@ class StateController:
 
     def on_ends_asked(self, answer: Callable[[Sequence[tuple[int, int]]], Sequence[ReplicaEnd]]) -> None:
         """Nobody asks."""
+
+    def on_names_asked(self, answer: Callable[[], Sequence[str] | None]) -> None:
+        self.names_held = answer
 
     def say_room(self, room: Room) -> None:
         self.room = room

@@ -193,14 +193,18 @@ class IggyLine:
         """Logs in; returns the user's id."""
         if self.era is SEED:
             return 0
+        request = self.login_request(name, password)
         if self.is_framed:
-            request = LoginSessionRequest(vsr.PROTOCOL, "test", "0.9.0", name, password, "")
             response = self.ask(request, LoginSessionResponse)
             self.session_number = response.session
             return response.user_id
-        software = SDK.get(self.era.name, "")
-        asked = LoginUserRequest(name, password, software, "")
-        return self.ask(asked, LoginUserResponse).user_id
+        return self.ask(request, LoginUserResponse).user_id
+
+    def login_request(self, name: str = "iggy", password: str = "iggy") -> Message:
+        """The request of a login."""
+        if self.is_framed:
+            return LoginSessionRequest(vsr.PROTOCOL, "test", "0.9.0", name, password, "")
+        return LoginUserRequest(name, password, SDK.get(self.era.name, ""), "")
 
     def begin_anew(self) -> None:
         """Counts changes from 1 under another name, as libraries do at a second login."""

@@ -20,7 +20,7 @@ from tank_node.peers.group_router import router_of
 from tank_node.store.data_folder import DataFolder
 from tank_node.store.flusher import Flusher
 from tank_node.users.authorizer import IggyAuthorizer
-from tank_node.users.logins import UserLogins
+from tank_node.users.logins import Later, UserLogins
 from tank_node.users.password_threads import PasswordVerdict
 from tank_node.users.recent_logins import RecentLogins
 from tank_protos import feature_levels
@@ -74,16 +74,15 @@ class IggyNode(BenchNode):
         GroupsAtStart(self.broker, self._coordinate)
         self.maintenance = Maintenance(self.broker)
 
-    def services(self, settings: IggySettings | None = None) -> IggyServices:
-        """What sessions share: users without argon2, and the root user `iggy`, password `iggy`."""
+    def services(self, settings: IggySettings | None = None, later: Later = _at_once) -> IggyServices:
+        """What sessions share: users without argon2, and the root user `iggy`, password `iggy`. `later`: of
+        logins."""
         users, passwords = self.state.view.users, PlainPasswords()
         if users.by_number(0) is None and self.state.view.feature_level >= feature_levels.IGGY:
             founded: list[UserOutcome] = []
             self.state.requests.users.found_root("iggy", plain_hash(Secret(b"iggy")), founded.append)
             assert founded[0].error == 0, founded
-        logins = UserLogins(
-            users, passwords, RecentLogins(bytes(32)), self.clock, _at_once, self.metrics.logins
-        )
+        logins = UserLogins(users, passwords, RecentLogins(bytes(32)), self.clock, later, self.metrics.logins)
         access = IggyAccess(logins, IggyAuthorizer(users), passwords, os.urandom)
         return IggyServices(access, settings or IggySettings(anonymous=True))
 

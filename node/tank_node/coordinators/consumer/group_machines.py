@@ -5,7 +5,6 @@ from collections.abc import Callable
 from tank_node.coordinators.classic.classic_group import ClassicGroup
 from tank_node.coordinators.consumer.consumer_group import ConsumerGroup
 from tank_node.coordinators.consumer.group_migration import GroupMigration
-from tank_node.coordinators.iggy.consumer_ids import is_iggys
 from tank_node.coordinators.iggy.iggy_group import IggyGroupMachine
 from tank_node.coordinators.machine.group_machine import GroupMachine
 from tank_node.coordinators.machine.group_settings import GroupSettings
@@ -14,6 +13,7 @@ from tank_node.coordinators.machine.topics import Topics
 from tank_node.coordinators.records.consumer_records import ConsumerImage
 from tank_node.coordinators.records.iggy_records import IggyImage
 from tank_protos.generated.kafka.group_metadata_value import GroupMetadataValue
+from tank_protos.wire.names import is_iggys_group
 
 
 class GroupMachines:
@@ -38,7 +38,7 @@ class GroupMachines:
 
     def new(self, group_id: str) -> GroupMachine:
         """A group that no member has joined."""
-        if is_iggys(group_id) and self._known.is_in_force:
+        if is_iggys_group(group_id) and self._known.is_in_force:
             return IggyGroupMachine(group_id, self._known, self.settings.limits)
         return ClassicGroup(group_id, self.settings, self._new_member_id)
 

@@ -4,8 +4,8 @@ them: Iggy's offset is that of the last message that was consumed, Kafka's that 
 from hashlib import sha256
 from typing import Final
 
-GROUP_PREFIX: Final = "iggy:g:"
-CONSUMER_PREFIX: Final = "iggy:c:"
+from tank_protos.wire.names import IGGY_CONSUMER_PREFIX, IGGY_GROUP_PREFIX
+
 _MOST_DIGITS: Final = 20
 """Of an index of the controllers' log."""
 _MOST_NAME_BYTES: Final = 200
@@ -15,12 +15,12 @@ length in our own messages."""
 
 def group_consumer(born: int) -> str:
     """The name of a group that was created at this index of the controllers' log."""
-    return f"{GROUP_PREFIX}{born}"
+    return f"{IGGY_GROUP_PREFIX}{born}"
 
 
 def numbered_consumer(number: int) -> str:
     """The name of a consumer that has a number, ours from 0 on."""
-    return f"{CONSUMER_PREFIX}#{number}"
+    return f"{IGGY_CONSUMER_PREFIX}#{number}"
 
 
 def named_consumer(name: str) -> str:
@@ -28,18 +28,13 @@ def named_consumer(name: str) -> str:
     digest, too."""
     data = name.encode("utf-8", "surrogateescape")
     if len(data) > _MOST_NAME_BYTES or name.startswith(("#", "sha256:")):
-        return f"{CONSUMER_PREFIX}sha256:{sha256(data).hexdigest()}"
-    return CONSUMER_PREFIX + name
-
-
-def is_iggys(group_id: str) -> bool:
-    """Whether a name is one of these."""
-    return group_id.startswith((GROUP_PREFIX, CONSUMER_PREFIX))
+        return f"{IGGY_CONSUMER_PREFIX}sha256:{sha256(data).hexdigest()}"
+    return IGGY_CONSUMER_PREFIX + name
 
 
 def born_of(group_id: str) -> int | None:
     """When the group with this name was created; None: it is the name of none of Iggy's groups."""
-    text = group_id.removeprefix(GROUP_PREFIX)
+    text = group_id.removeprefix(IGGY_GROUP_PREFIX)
     if text == group_id or len(text) > _MOST_DIGITS or not (text.isascii() and text.isdecimal()):
         return None
     if text != str(int(text)):

@@ -7,7 +7,7 @@ from typing import Final
 from tank_node.broker.broker import Broker
 from tank_node.coordinators.group_partition import GroupPartition
 from tank_node.coordinators.groups import Groups
-from tank_node.coordinators.iggy.consumer_ids import born_of, group_consumer, is_iggys
+from tank_node.coordinators.iggy.consumer_ids import born_of, group_consumer
 from tank_node.coordinators.machine.committed_offset import CommittedOffset
 from tank_node.coordinators.machine.group_error import GroupError
 from tank_node.coordinators.machine.group_requests import TopicPartition
@@ -15,6 +15,7 @@ from tank_node.coordinators.machine.iggy_requests import BrokerSaid, IggyAnswer,
 from tank_node.peers.group_errors import error_code
 from tank_node.peers.iggy.epoch_fence import EpochFence
 from tank_protos.error_codes import ErrorCode
+from tank_protos.feature_levels import IGGY
 from tank_protos.generated.tank import (
     IggyGroupRequest,
     IggyGroupResponse,
@@ -30,6 +31,7 @@ from tank_protos.generated.tank import (
     IggyPositionsResponse,
 )
 from tank_protos.wire.message import Message
+from tank_protos.wire.names import is_iggys_group
 
 GET: Final = 0
 STORE: Final = 1
@@ -105,13 +107,15 @@ class IggyService:
     def _found(self, change: IggyPositionChange) -> tuple[GroupPartition, TopicPartition] | ErrorCode:
         """Who keeps a position, and under which topic's name; or why it may not be asked for."""
         view = self._broker.link.view
+        if view.feature_level < IGGY:
+            return ErrorCode.COORDINATOR_LOADING  # the asker's view is newer
         topic = view.topic_by_id(change.topic_id)
         if topic is None:
             is_gone = view.was_deleted(change.topic_id)
             return ErrorCode.UNKNOWN_TOPIC if is_gone else ErrorCode.COORDINATOR_LOADING
         if change.partition >= len(topic.partitions):
             return ErrorCode.UNKNOWN_PARTITION
-        if not is_iggys(change.consumer):
+        if not is_iggys_group(change.consumer):
             return ErrorCode.INVALID_NAME
         born = born_of(change.consumer)
         if born is not None and view.iggy.group_born(born) is None:
