@@ -18,6 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PROTOC := $(BIN)/python -m grpc_tools.protoc -I tank_protos/generated=protos
 CODE := node controller protos client spark examples benchmarks tests e2e
 FRAMES ?= 1000000
+IGGY_FRAMES ?= 1000000
 SHORT_FRAMES ?= 50000
 SANITIZED_FRAMES ?= 200000
 KILLS ?= 200
@@ -25,7 +26,7 @@ SEEDS ?= 200
 CI_SEEDS ?= 200
 MINUTES ?= 5
 
-.PHONY: help setup kernel kernel-auto run three check chart e2e unit unit-pure thorough slow slow-thorough test test-busy kafka iggy upgrade test-pure fuzz fuzz-short fuzz-sanitized crash sim sim-compiled sim-short mutants chaos long nightly bench bench-broker bench-client bench-spark bench-memory bench-cluster bench-kafka bench-groups proto proto-fresh proto-compatible docs wheel ci clean
+.PHONY: help setup kernel kernel-auto run three check chart e2e unit unit-pure thorough slow slow-thorough test test-busy kafka iggy upgrade test-pure fuzz fuzz-iggy fuzz-short fuzz-sanitized crash sim sim-compiled sim-short mutants chaos long nightly bench bench-broker bench-client bench-spark bench-memory bench-cluster bench-kafka bench-groups proto proto-fresh proto-compatible docs wheel ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -125,6 +126,10 @@ test-pure: ## make test as it is where no compiler was
 fuzz: $(VENV)/.ready-dev ## one million bad frames, on each kernel (FRAMES=N)
 	@$(BIN)/python -m tests.fuzz.run --both-kernels --frames $(FRAMES)
 
+fuzz-iggy: $(VENV)/.ready-dev ## as many bad frames of each of Iggy's framings, to a session and to a broker (IGGY_FRAMES=N)
+	@$(BIN)/python -m tests.fuzz.run --frames $$((2 * $(IGGY_FRAMES))) --target "iggy classic sessions" --target "iggy framed sessions"
+	$(BIN)/python -m tests.fuzz.run --frames $$((2 * $(IGGY_FRAMES))) --target "iggy live"
+
 fuzz-short: $(VENV)/.ready-dev
 	@$(BIN)/python -m tests.fuzz.run --frames $(SHORT_FRAMES)
 
@@ -190,7 +195,7 @@ e2e: $(VENV)/.ready-dev ## the chart on a real Kubernetes under load: KUBECONFIG
 nightly: ## what a night is for: 5,000 stories, 1,000 on the compiled kernel, all mutants, an hour of chaos, the long forms of all else
 	@$(MAKE) sim SEEDS=5000
 	@$(MAKE) sim-compiled SEEDS=1000
-	@$(MAKE) mutants long crash fuzz
+	@$(MAKE) mutants long crash fuzz fuzz-iggy
 	@$(MAKE) chaos MINUTES=60
 
 wheel: $(VENV)/.ready-dev ## build the wheel and try it in an empty environment

@@ -10,7 +10,6 @@ from typing import Final
 from tank_protos.generated.iggy import CreateStreamRequest, CreateTopicRequest
 from tank_protos.iggy.errors import IggyError
 from tank_protos.iggy.identifiers import of_name
-from tests.support.iggy.client_messages import ClientMessage
 from tests.support.iggy.iggy_line import IggyStatus
 from tests.support.iggy.iggy_socket import IggySocket
 
@@ -71,7 +70,7 @@ class IggyWriter:
             client.tell(CreateTopicRequest(stream=of_name(STREAM), partitions_count=PARTITIONS, name=TOPIC))
         while not self._stopping.is_set():
             partition, payload = self._next % PARTITIONS, b"message %d" % self._next
-            client.send_messages(STREAM, TOPIC, [ClientMessage(payload)], partition=partition)
+            client.send(STREAM, TOPIC, partition, [payload])
             self.acknowledged[partition].append(payload)
             self._next = next(self._numbers)
             time.sleep(AGAIN_S / 10)

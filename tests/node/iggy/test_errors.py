@@ -262,7 +262,14 @@ def test_what_is_no_iggy_client_is_closed(node: IggyNode, first: bytes) -> None:
         line.feed(first.ljust(16, b"\1"))
 
 
-@pytest.mark.parametrize("size", [1, 255, 2**32 - 1])
+@pytest.mark.parametrize("length", [0, 1, 2, 3])
+def test_a_length_that_has_no_room_for_a_code_is_closed(node: IggyNode, length: int) -> None:
+    line = logged_in(node, B3)
+    with pytest.raises(WireError):
+        line.feed(length.to_bytes(4, "little") + bytes(12))
+
+
+@pytest.mark.parametrize("size", [0, 1, 255, 2**32 - 1])
 def test_a_framed_header_with_a_size_that_lies_is_closed(node: IggyNode, size: int) -> None:
     line = IggyLine(node, V11)
     with pytest.raises(WireError):

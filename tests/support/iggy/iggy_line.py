@@ -78,6 +78,11 @@ class IggyLine:
     def is_framed(self) -> bool:
         return self.era.framing is Framing.VSR
 
+    @property
+    def has_half_a_frame(self) -> bool:
+        """Whether bytes came that are no whole request yet."""
+        return bool(self._received)
+
     # --- halves ----------------------------------------------------------------------------------
 
     def feed(self, data: bytes) -> None:

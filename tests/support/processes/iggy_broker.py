@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tank_protos.iggy.eras import B3, Era
-from tests.support.iggy.iggy_socket import IggySocket
+from tests.support.iggy.era_socket import EraSocket
 from tests.support.processes.broker_process import BrokerProcess
 from tests.support.processes.ports import free_port
 
@@ -15,8 +15,8 @@ class IggyBroker(BrokerProcess):
         self.iggy_port = free_port()
         super().__init__(data, "--iggy", f"127.0.0.1:{self.iggy_port}", *arguments)
 
-    def iggy(self, era: Era = B3) -> IggySocket:
+    def iggy(self, era: Era = B3) -> EraSocket:
         """A client that is logged in."""
-        client = IggySocket(f"127.0.0.1:{self.iggy_port}", era)
+        client = EraSocket(self.iggy_port, era)
         client.login()
         return client
