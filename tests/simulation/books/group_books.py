@@ -8,6 +8,7 @@ members are told. A lossy election of a group's partition begins the book of the
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tank_node.coordinators.iggy.consumer_ids import is_iggys
 from tank_node.coordinators.machine.group_requests import CommittedOffset, TopicPartition
 from tank_node.coordinators.machine.topics import Place
 from tank_node.coordinators.records import group_records
@@ -378,6 +379,8 @@ class GroupBooks:
         for message in messages(batch.content, batch.data):
             read = group_records.read(message.key, message.value or None)
             if isinstance(read, OffsetRecord):
+                if is_iggys(read.group_id):
+                    continue  # these go back when a client says so: `iggy.iggy_marks`
                 self.of(key, read.group_id).store_offset((read.topic, read.partition), read.offset)
             elif isinstance(read, GroupRecord):
                 self.of(key, read.group_id).store_image(read.value)
