@@ -4,6 +4,6 @@
 - `iggy_tenant`: makes, changes and removes streams, topics and groups
 - `iggy_senders`, `iggy_scanners`: writers, and readers by offset
 - `iggy_loners`: consumers that stand alone and store how far they came; `iggy_sharers`: members of groups
-- `iggy_crowd`: all clients of a story
+- `iggy_crowd`: all clients of a random story; `iggy_guest`: a client in a told one
 - `iggy_ledger`: the books of it all; `iggy_marks`: stored offsets; `iggy_holders`: who polls a partition
 """
