@@ -36,6 +36,7 @@ from tests.simulation.world.clocks import ClockError, SimulatedClock
 from tests.simulation.world.controllers import Cluster, Controller
 from tests.simulation.world.disks import SimulatedDisk
 from tests.simulation.world.flushing import SimulatedFlusher
+from tests.simulation.world.iggy_services import serve_iggy
 from tests.simulation.world.network import End, Network, Stream
 from tests.simulation.world.serving import KAFKA_PORT, PORT, Addresses, Server, SimulatedDialer
 from tests.simulation.world.world import MS, SECOND, Life, World
@@ -87,6 +88,12 @@ class BrokerMachine:
         self.groups = GROUPS
         self.new_member_id: Callable[[str], str] = random_member_id
         """Of members of groups, by their clients' names; a story that has groups says another way."""
+        self.serves_iggy = False
+        """Whether its processes serve Iggy's clients."""
+        self.new_groups: Callable[[Broker, GroupSettings, Callable[[str], str]], Groups] = Groups
+        """Makes its groups; a story that has Iggy's clients has them booked."""
+        self.on_look: Callable[[BrokerMachine], None] = lambda machine: None
+        """Called after each event of its process, when partitions were looked at."""
         self.fsyncs_overlap = False
         """Whether an fsync covers what was written before it was asked for, and no more."""
         self._boot = 0
@@ -247,9 +254,11 @@ class BrokerMachine:
         broker.forwarding = Forwarder(broker, SimulatedDialer(server, self.addresses), self.forwarding)
         self.broker, self.server = broker, server
         broker.open()
-        broker.groups = Groups(broker, self.groups, self.new_member_id)
+        broker.groups = self.new_groups(broker, self.groups, self.new_member_id)
         GroupsAtStart(broker, lambda: router_of(broker))
         self.addresses.servers[self.host] = server
+        if self.serves_iggy:
+            serve_iggy(world, self.life, broker, server)
         link.serve()
         world.every(TICK_US, self.life, self._tick)
         world.every(MAINTENANCE_US, self.life, server.maintain)
@@ -276,6 +285,7 @@ class BrokerMachine:
                 if generation == self.books.of(key).generation:
                     seen.stopped_at = mark
             self.books.look(self.name, process, partition, seen)
+        self.on_look(self)
 
     def replica(self, key: Key) -> Partition | None:
         """One that is open here."""
