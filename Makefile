@@ -107,8 +107,9 @@ kafka: $(VENV)/.ready-dev ## stock clients of Kafka's protocol against one broke
 iggy: $(VENV)/.ready-dev ## stock clients of Iggy's protocol against one broker (installs them; IGGY='--package "apache-iggy 0.9.0"', INTO=FILE)
 	@$(BIN)/python -m tests.iggy_clients $(IGGY) $(INTO:%=--into %)
 
-upgrade: $(VENV)/.ready-dev ## a cluster of the commit before becomes this one under clients of both protocols (FROM=COMMIT: of another)
-	@TANK_UPGRADE_FROM=$(FROM) pytest -q tests/integration/cluster/test_rolling_upgrade.py
+upgrade: $(VENV)/.ready-dev ## a cluster of the commit before becomes this one under clients of all protocols (FROM=COMMIT: of another)
+	@TANK_UPGRADE_FROM=$(FROM) pytest -q tests/integration/cluster/test_rolling_upgrade.py \
+		tests/integration/cluster/test_upgrade_to_iggy.py
 
 test-pure: ## make test as it is where no compiler was
 	@TANK_KERNEL=pure $(MAKE) --no-print-directory test

@@ -27,6 +27,7 @@ class LedGroups(Protocol):
 def held_names(broker: Broker, lead: Callable[[int], LedGroups | None]) -> Sequence[str] | None:
     """The first of these groups that the broker coordinates by its view; None: it has not read all of its
     groups. `lead`: begins the coordination of a partition; returns None when the broker can't."""
+    broker.begin_tick()
     view = broker.link.view
     topic = view.topic(GROUPS_TOPIC)
     found: list[str] = []
