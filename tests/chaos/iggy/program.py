@@ -142,11 +142,15 @@ class StockClient:
 
 async def make(shared: Shared) -> None:
     """The stream and the topic; those that are there stay. Waits for a root user that is not made yet."""
-    client = StockClient(shared, 0)
-    if await client.ask(lambda its: its.get_stream(STREAM)) is None:
-        await client.ask(lambda its: its.create_stream(STREAM))
-    if await client.ask(lambda its: its.get_topic(STREAM, TOPIC)) is None:
-        await client.ask(lambda its: its.create_topic(STREAM, TOPIC, PARTITIONS))
+
+    async def made(its: Any) -> None:
+        # Looks each time: an answer that was lost may have been that it is made.
+        if await its.get_stream(STREAM) is None:
+            await its.create_stream(STREAM)
+        if await its.get_topic(STREAM, TOPIC) is None:
+            await its.create_topic(STREAM, TOPIC, PARTITIONS)
+
+    await StockClient(shared, 0).ask(made)
 
 
 async def send(shared: Shared) -> None:
