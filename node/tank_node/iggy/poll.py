@@ -43,8 +43,8 @@ class _Poll:
     """A request, until it is answered."""
 
     __slots__ = (
-        "_answer", "_call", "_commits", "_consumer", "_count", "_kind", "_named", "_partition", "_topic",
-        "_value", "_wait_ms",
+        "_answer", "_call", "_commits", "_consumer", "_count", "_kind", "_named", "_partition", "_seen",
+        "_topic", "_value", "_wait_ms",
     )  # fmt: skip
 
     def __init__(
@@ -60,6 +60,8 @@ class _Poll:
         self._partition = 0
         self._named: int | None = None
         """The partition that a group's member names; None: the next of its own is polled."""
+        self._seen: int | None = None
+        """The stored offset behind which it polls; None: nothing is stored."""
         self._wait_ms = call.session.settings.poll_wait_ms
         self._answer: PollAnswer | None = None
 
@@ -126,7 +128,9 @@ class _Poll:
             return
         if error:
             self._fail(of_code(error))
-        elif offset is None:
+            return
+        self._seen = offset
+        if offset is None:
             self._fetch(StoredStrategy.FIRST, 0)
         else:
             self._fetch(StoredStrategy.NUMBER, min(offset + 2, _MOST_NUMBER))
@@ -161,7 +165,11 @@ class _Poll:
             self._finish(last, stored=False)
             return
         place = IggyPlace(self._consumer.key, self._topic.topic_id, self._partition)
-        offsets_of(call.session.broker).store(place, last, call.session, self._committed, is_auto=True)
+        offsets = offsets_of(call.session.broker)
+        if self._kind is PollingKind.NEXT:
+            offsets.advance(place, self._seen, last, call.session, self._committed)
+        else:
+            offsets.store(place, last, call.session, self._committed, is_auto=True)
 
     def _add(self, answer: PollAnswer, fetched: Fetched) -> int:
         """Adds messages as far as they are wanted and the answer may be long; returns the number to go on

@@ -7,6 +7,7 @@ other parts of one with them are drawn as without them.
 from collections.abc import Iterator
 from random import Random
 
+from tank_node.iggy.settings import IggySettings
 from tests.simulation.iggy.iggy_ledger import IggyLedger
 from tests.simulation.iggy.iggy_loners import IggyLoner
 from tests.simulation.iggy.iggy_scanners import IggyScanner
@@ -29,6 +30,8 @@ class IggyCrowd:
 
     def __init__(self, seed: int, ledger: IggyLedger) -> None:
         chance = Random(f"iggy of {seed}")
+        waits = Random(f"polls of {seed}")
+        self._settings = IggySettings(poll_wait_ms=waits.choice((0, 0, 1000)))
         self._answered: dict[str, int] = {}
         """By client: how many good answers it had when the last fault was over."""
         self.ledger = ledger
@@ -72,7 +75,7 @@ class IggyCrowd:
         """They come, a while after the story's beginning. Before that brokers begin to serve them."""
         self.ledger.watch(brokers)
         for machine in brokers.values():
-            machine.serves_iggy = True
+            machine.iggy = self._settings
 
         def come() -> None:
             for client in self.everybody():

@@ -56,9 +56,12 @@ class IggyGuest:
         """The payload of the answer, which is no error."""
         return self._asked(request.ID, b"".join(request.encode(B3.version)))
 
-    def _asked(self, code: int, payload: bytes) -> bytes:
+    def _begin(self, code: int, payload: bytes) -> None:
         self._answers.clear()
         self._wire.tell_bytes(code, payload, IggyAsked("", "", "", _ignore))
+
+    def _asked(self, code: int, payload: bytes) -> bytes:
+        self._begin(code, payload)
         self._story.until(lambda: bool(self._answers), f"an answer to {self._name}", ANSWERS_WITHIN_US)
         ((status, answer),) = self._answers
         must(not status, "%s is refused request %s with %s", self._name, code, status)
@@ -94,12 +97,20 @@ class IggyGuest:
         polled = self._poll(ALONE, partition, count, stores=True)
         return [offset for offset, _ in polled.messages]
 
+    def begin_next_of(self, partition: int, count: int) -> None:
+        """As `next_of`; the answer is not waited for."""
+        request = self._polls(ALONE, partition, count, stores=True)
+        self._begin(request.ID, b"".join(request.encode(B3.version)))
+
     def _poll(self, who: IggyConsumer, partition: int | None, count: int, *, stores: bool) -> Polled:
-        request = PollMessagesRequest(
+        return read_poll(B3, self.ask(self._polls(who, partition, count, stores=stores)))
+
+    @staticmethod
+    def _polls(who: IggyConsumer, partition: int | None, count: int, *, stores: bool) -> PollMessagesRequest:
+        return PollMessagesRequest(
             who, of_name(STREAM), of_name(TOPIC), int(partition is not None), partition or 0,
             PollingKind.NEXT, 0, count, int(stores),
         )  # fmt: skip
-        return read_poll(B3, self.ask(request))
 
     def store(self, partition: int, offset: int, who: IggyConsumer = GROUP_CONSUMER) -> None:
         """Stores how far a consumer came."""

@@ -61,6 +61,14 @@ MUTANTS = (
         told="a_leader_dies_with_offsets_that_it_was_to_store_soon",
     ),
     Mutant(
+        "a late answer to a poll sets an offset back",
+        "tank_node.peers.iggy.iggy_positions.IggyPositions._advance",
+        "        if error or stored != seen:\n",
+        "        if error:\n",
+        Kind.CLUSTER,
+        told="a_poll_is_answered_when_its_consumer_has_gone_on",
+    ),
+    Mutant(
         "a deposed leader sets an offset back",
         "tank_node.peers.iggy.iggy_service.IggyService._found",
         "        if not self._fence.admits(place, change.leader_epoch, in_view):\n",

@@ -9,6 +9,7 @@ from tank_node.cluster.iggy_link import IggyDone, IggyOutcome, IggyRequests, Igg
 from tank_node.cluster.iggy_parts import StreamView
 from tank_node.cluster.iggy_view import IggyView
 from tank_node.cluster.view import TopicView
+from tank_node.iggy.settings import IggySettings
 from tank_protos.error_codes import ErrorCode
 from tank_protos.feature_levels import IGGY
 from tank_protos.generated.iggy import (
@@ -151,12 +152,12 @@ def a_stream_and_its_topic_are_renamed_under_readers() -> None:
 
 
 @contextmanager
-def _serving(partitions: int) -> Iterator[tuple[ToldStory, int]]:
-    """All brokers serve Iggy's clients, one of whom has made main/orders, with a group: and that topic's
-    id."""
+def _serving(partitions: int, wait_ms: int = 0) -> Iterator[tuple[ToldStory, int]]:
+    """All brokers serve Iggy's clients, one of whom has made main/orders, with a group: and that topic's id.
+    wait_ms: how long polls wait for a message."""
     story = ToldStory({"flush": "disk"}, LIMITS, ForwardingPolicy.NEVER, clients=False)
     for broker in story.brokers.values():
-        broker.serves_iggy = True
+        broker.iggy = IggySettings(poll_wait_ms=wait_ms)
     story.iggy.ledger.watch(story.brokers)
     with listening(story.world):
         story.begin()
@@ -289,6 +290,28 @@ def a_deposed_leader_stores_what_it_was_to_store_soon() -> None:
         story.rest()
 
 
+def a_poll_is_answered_when_its_consumer_has_gone_on() -> None:
+    """A poll waits at the leader for a message; what the leader answers doesn't get through. The consumer
+    goes on at another broker, and stores more. Then the first answer comes, and sets nothing back."""
+    with _serving(3, 5000) as (story, topic_id):
+        number, leader, other = _apart(story, topic_id)
+        third = next(each for each in story.cast if each not in (leader, other))
+        late, guest = IggyGuest(story, other, "late"), IggyGuest(story, third, "guest")
+        guest.send(number, b"0")
+        must(late.next_of(number, 1) == [0], "the first one comes first")
+        late.begin_next_of(number, 1)
+        story.go_on(100 * MS)
+        story.part(leader, other.name, one_way=True)
+        guest.send(number, b"1", b"2", b"3")
+        must(guest.next_of(number, 3) == [1, 2, 3], "the consumer goes on")
+        story.go_on(SECOND)
+        must(guest.stored(number, ALONE) == 3, "it is stored")
+        story.rejoin(leader, other.name)
+        story.go_on(2 * SECOND)
+        must(guest.stored(number, ALONE) == 3, "it is set back to %s", guest.stored(number, ALONE))
+        story.rest()
+
+
 def a_partition_is_removed_and_added_under_a_consumer() -> None:
     """The consumers of the new partition begin at its first message, whatever those of the removed one had
     stored; and a broker that was away meanwhile keeps nothing of what it had."""
@@ -345,6 +368,7 @@ STORIES: tuple[Callable[[], None], ...] = (
     a_member_never_stores_what_it_is_to_give_up,
     a_leader_dies_with_offsets_that_it_was_to_store_soon,
     a_deposed_leader_stores_what_it_was_to_store_soon,
+    a_poll_is_answered_when_its_consumer_has_gone_on,
     a_partition_is_removed_and_added_under_a_consumer,
     a_topic_is_purged_under_a_consumer,
 )

@@ -19,6 +19,7 @@ from tank_node.cluster.view import KAFKA
 from tank_node.coordinators.groups import Groups, random_member_id
 from tank_node.coordinators.groups_at_start import GroupsAtStart
 from tank_node.coordinators.machine.group_settings import GroupSettings
+from tank_node.iggy.settings import IggySettings
 from tank_node.limits import Limits
 from tank_node.log.log import LogState
 from tank_node.metrics import Metrics
@@ -88,8 +89,8 @@ class BrokerMachine:
         self.groups = GROUPS
         self.new_member_id: Callable[[str], str] = random_member_id
         """Of members of groups, by their clients' names; a story that has groups says another way."""
-        self.serves_iggy = False
-        """Whether its processes serve Iggy's clients."""
+        self.iggy: IggySettings | None = None
+        """What its processes serve Iggy's clients with; None: they don't."""
         self.new_groups: Callable[[Broker, GroupSettings, Callable[[str], str]], Groups] = Groups
         """Makes its groups; a story that has Iggy's clients has them booked."""
         self.on_look: Callable[[BrokerMachine], None] = lambda machine: None
@@ -257,8 +258,8 @@ class BrokerMachine:
         broker.groups = self.new_groups(broker, self.groups, self.new_member_id)
         GroupsAtStart(broker, lambda: router_of(broker))
         self.addresses.servers[self.host] = server
-        if self.serves_iggy:
-            serve_iggy(world, self.life, broker, server)
+        if self.iggy is not None:
+            serve_iggy(world, self.life, broker, server, self.iggy)
         link.serve()
         world.every(TICK_US, self.life, self._tick)
         world.every(MAINTENANCE_US, self.life, server.maintain)

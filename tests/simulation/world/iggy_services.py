@@ -6,6 +6,7 @@ from collections.abc import Callable
 from tank_node.broker.broker import Broker
 from tank_node.iggy.access import IggyAccess
 from tank_node.iggy.services import IggyServices
+from tank_node.iggy.settings import IggySettings
 from tank_node.users.authorizer import IggyAuthorizer
 from tank_node.users.logins import UserLogins
 from tank_node.users.recent_logins import RecentLogins
@@ -22,7 +23,7 @@ ROOT_PASSWORD = b"iggy"
 _KEY = bytes(32)
 
 
-def serve_iggy(world: World, life: Life, broker: Broker, server: Server) -> None:
+def serve_iggy(world: World, life: Life, broker: Broker, server: Server, settings: IggySettings) -> None:
     """Serves Iggy's clients as long as this process lives, as `tank_node.app.iggy_serving` does it."""
     view, passwords = broker.link.view, PlainPasswords()
 
@@ -38,7 +39,7 @@ def serve_iggy(world: World, life: Life, broker: Broker, server: Server) -> None
         view.users, passwords, RecentLogins(_KEY), broker.clock, in_tick_later, broker.metrics.logins
     )
     access = IggyAccess(logins, IggyAuthorizer(view.users), passwords, world.random_bytes)
-    server.iggy = IggyServices(access)
+    server.iggy = IggyServices(access, settings)
     credentials = RootCredentials(ROOT_NAME, Secret(ROOT_PASSWORD), RootOrigin.CONFIGURED)
     founder = RootUserFounder(
         view.users, broker.link.requests.users, passwords, credentials, lambda name, password: None
