@@ -43,6 +43,8 @@ THOROUGH = (
     "tests/integration/disks/test_full_disk.py",
     "tests/integration/disks/test_full_volume.py",
     "tests/integration/disks/test_put_back_in_time.py",
+    "tests/integration/iggy/test_iggy_copy.py",
+    "tests/integration/iggy/test_iggy_page.py",
     "tests/integration/kafka/test_groups_as_kafka.py",
     "tests/integration/kafka/test_kafka_floods.py",
     "tests/integration/kafka/test_kafka_slow_fetchers.py",
