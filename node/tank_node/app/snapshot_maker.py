@@ -48,12 +48,11 @@ class SnapshotMaker:
         """As `tank_node.iggy.services.Snapshots`."""
         if self._busy:
             return False
-        self._busy = True
         contents = {"versions.txt": _lines({**_versions(), **self._facts()})}
         if SnapshotPart.CONFIGURATION in parts:
             contents["configuration.txt"] = _lines(shown_options(self._config))
         if SnapshotPart.LOG in parts:
-            contents["log.txt"] = self._log.text().encode()
+            contents["log.txt"] = _encoded(self._log.text())
         if SnapshotPart.METRICS in parts:
             contents["metrics.txt"] = self._metrics()
 
@@ -62,6 +61,7 @@ class SnapshotMaker:
             self._post(lambda: self._made(zipped, done))
 
         threading.Thread(target=work, name="snapshot", daemon=True).start()
+        self._busy = True
         return True
 
     def _made(self, zipped: bytes, done: Callable[[bytes], None]) -> None:
@@ -90,7 +90,12 @@ def _versions() -> dict[str, object]:
 
 
 def _lines(facts: Mapping[str, object]) -> bytes:
-    return "".join(f"{name} = {_told(value)}\n" for name, value in facts.items()).encode()
+    return _encoded("".join(f"{name} = {_told(value)}\n" for name, value in facts.items()))
+
+
+def _encoded(text: str) -> bytes:
+    """As UTF-8. Names of clients and files may have other bytes, which are lone surrogates."""
+    return text.encode(errors="backslashreplace")
 
 
 def _told(value: object) -> str:

@@ -373,11 +373,12 @@ class IggySession(Session):
         return found
 
     def _note_era(self, era: Era) -> None:
-        if self.era is not None:
-            self.metrics.iggy_sessions[self.era.name] -= 1
-        self.era = era
+        before, self.era = self.era, era
         self.software = self._detector.sdk_version or ""
-        self.metrics.begin_iggy_session(era.name)
+        if before is None:
+            self.metrics.begin_iggy_session(era.name)
+        else:
+            self.metrics.narrow_iggy_session(before.name, era.name)
         if self._detector.is_unknown_sdk:
             self.metrics.count_unknown_sdk(self.software)
         self.principal = ANONYMOUS_USER if era is SEED else None

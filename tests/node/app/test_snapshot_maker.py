@@ -29,7 +29,13 @@ class MakerForTests:
         )
         self._posted: list[Callable[[], None]] = []
         self._is_posted = threading.Event()
-        self._maker = SnapshotMaker(config, self.log, lambda: {"broker": 7}, lambda: metrics, self._post)
+        self.metrics: Callable[[], object] = lambda: metrics
+        self._maker = SnapshotMaker(config, self.log, lambda: {"broker": 7}, self._text, self._post)
+
+    def _text(self) -> bytes:
+        text = self.metrics()
+        assert isinstance(text, bytes)
+        return text
 
     def _post(self, call: Callable[[], None]) -> None:
         self._posted.append(call)
@@ -93,6 +99,22 @@ def test_the_newest_lines_are_kept() -> None:
     kept = contents(maker.make())["log.txt"].splitlines()
     assert [line.rsplit(" ", 1)[1] for line in kept[:2]] == ["3", "4"]
     assert len(kept[2]) == 2_000
+
+
+def test_names_that_are_not_utf_8_are_escaped() -> None:
+    maker = MakerForTests()
+    maker.write("client \udcff")
+    assert contents(maker.make())["log.txt"].endswith("INFO tank: client \\udcff\n")
+
+
+def test_a_file_that_can_not_be_begun_is_not_in_the_way_of_the_next_one() -> None:
+    maker = MakerForTests()
+    good = maker.metrics
+    maker.metrics = lambda: 1 // 0
+    with pytest.raises(ZeroDivisionError):
+        maker.make()
+    maker.metrics = good
+    assert contents(maker.make())["metrics.txt"] == "tank_up 1\n"
 
 
 @pytest.mark.parametrize("packing", [Packing.STORED, Packing.DEFLATE])
