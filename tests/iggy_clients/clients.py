@@ -119,7 +119,7 @@ CLIENTS: Final = (
 """All clients, in the order of their columns."""
 
 NOT_HAD: Final = {
-    "C#": "it needs the .NET runtime, and its package is in no registry that the project's machines reach",
+    "C#": "it needs the .NET runtime, which no machine had where these were tried",
     "Go, newest": "its module, `github.com/apache/iggy/foreign/go`, is not served by Go's module proxy",
     "Node": "npm has no package `apache-iggy`; the frames of its version 0.8 are played",
     "Java 0.9": "Maven's newest is 0.8.0",

@@ -19,7 +19,7 @@ ROOT_USER = ("--username", "iggy", "--password", "iggy")
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{40,}")
 
 
-class Missing(Exception):
+class NoSuchCommand(Exception):
     """The version has no such command."""
 
 
@@ -28,7 +28,7 @@ def expect(found: object, wanted: object) -> None:
     assert found == wanted, f"{found!r}, where {wanted!r} is wanted"
 
 
-class Walk:
+class CommandWalk:
     """The steps, in their order. Each begins with what those before it have made."""
 
     def __init__(self, binary: str, address: str, home: Path) -> None:
@@ -205,7 +205,7 @@ class Walk:
 
     def _needs(self, command: str) -> None:
         if f"  {command} " not in self._command("--help"):
-            raise Missing
+            raise NoSuchCommand
 
     def _polled(self, *options: str) -> list[int]:
         return _offsets(self._run("message", "poll", *options, *self._names, "0"))
@@ -249,20 +249,20 @@ def _offsets(shown: str) -> list[int]:
     return [int(each) for each in found]
 
 
-def steps(walk: Walk) -> list[tuple[str, Callable[[], None]]]:
+def steps(walk: CommandWalk) -> list[tuple[str, Callable[[], None]]]:
     """The steps by name, in the order in which they are written."""
-    names = [name for name in vars(Walk) if not name.startswith("_")]
+    names = [name for name in vars(CommandWalk) if not name.startswith("_")]
     return [(name.replace("_", " "), getattr(walk, name)) for name in names]
 
 
 def main() -> None:
     """See the module."""
     with tempfile.TemporaryDirectory(prefix="tank-iggy-cli-") as home:
-        for name, step in steps(Walk(sys.argv[1], sys.argv[2], Path(home))):
+        for name, step in steps(CommandWalk(sys.argv[1], sys.argv[2], Path(home))):
             wrong = ""
             try:
                 step()
-            except Missing:
+            except NoSuchCommand:
                 continue
             except Exception as error:
                 wrong = f"{type(error).__name__}: {error}"[:400]
