@@ -245,13 +245,30 @@ SHAPES: dict[str, tuple[Json, ...]] = {
             "value_base64": "/w==",
         },
     ),
-    "lag": ({"groups": [{"group": "audit", "lag": 12, "problem": None, "partitions": [_PROGRESS]}]},),
+    "lag": (
+        {
+            "groups": [
+                {"group": "audit", "title": None, "lag": 12, "problem": None, "partitions": [_PROGRESS]}
+            ]
+        },
+    ),
     "group list": (
-        {"groups": [{"group": "billing", "state": "stable", "protocol_type": "consumer", "members": 2}]},
+        {
+            "groups": [
+                {
+                    "group": "billing",
+                    "state": "stable",
+                    "protocol_type": "consumer",
+                    "members": 2,
+                    "title": None,
+                }
+            ]
+        },
     ),
     "group describe": (
         {
             "group": "billing",
+            "title": None,
             "state": "stable",
             "protocol_type": "consumer",
             "protocol": "uniform",

@@ -104,7 +104,7 @@ def _longer_name(call: "IggyCall", request: GetTopicRequest, refused: IggyRefusa
 def get_topics(call: "IggyCall", payload: memoryview) -> None:
     """Lists the topics of a stream that the client may see, by number."""
     request = GetTopicsRequest.decode(payload, call.era.version)
-    stream = stream_of(call, request.stream, IggyAction.READ_STREAM)
+    stream = stream_of(call, request.stream, IggyAction.READ_TOPIC)
     topics = shown_topics(call, stream)
     with_sizes(call, topics, partial(_list, call, topics))
 

@@ -92,6 +92,8 @@ class FakeBroker:
         self.positions: dict[str, dict[tuple[str, int], CommittedPosition]] = {}
         self.groups: dict[str, GroupDescription] = {}
         """Those with members. One that has positions alone is in `positions`."""
+        self.titles: dict[str, str] = {}
+        """What people know groups by."""
         self.silent_groups: set[str] = set()
         """Groups whose coordinator does not answer."""
         self.brokers = [BrokerDescription(1, Address("127.0.0.1", 11011))]
@@ -238,7 +240,13 @@ class FakeAdmin:
 
     def groups(self) -> list[GroupSummary]:
         found = self.describe_groups(self.list_groups())
-        return [GroupSummary(each.name, each.protocol_type, each.state, len(each.members)) for each in found]
+        titles = self._broker.titles
+        return [
+            GroupSummary(
+                each.name, each.protocol_type, each.state, len(each.members), titles.get(each.name, "")
+            )
+            for each in found
+        ]
 
     def describe_groups(self, names: Iterable[str]) -> list[GroupDescription]:
         return [self._describe_group(name) for name in names]
