@@ -21,7 +21,7 @@ from tests.simulation.world.serving import Addresses
 from tests.simulation.world.world import MS, SECOND
 from tests.support.processes.iggy_level import IGGY_LEVELS
 
-_PAUSES_US = (60 * MS, 120 * MS, 250 * MS)
+_PAUSES_US = (100 * MS, 200 * MS, 300 * MS)
 _BEGIN_US = 3 * SECOND
 """They come when the first brokers are there."""
 
