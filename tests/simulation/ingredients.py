@@ -33,7 +33,7 @@ class Ingredient(Enum):
 
     GROUPS = 0.3, "groups of consumers share partitions, by Kafka's classic protocol"
 
-    IGGY = 0.15, "clients of Iggy's protocol make streams and topics, write, read alone and in groups"
+    IGGY = 0.08, "clients of Iggy's protocol make streams and topics, write, read alone and in groups"
 
     def __init__(self, probability: float, about: str) -> None:
         self.probability = probability

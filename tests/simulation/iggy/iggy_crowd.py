@@ -20,7 +20,7 @@ from tests.simulation.world.network import Network
 from tests.simulation.world.serving import Addresses
 from tests.simulation.world.world import MS, SECOND
 
-_PAUSES_US = (60 * MS, 120 * MS, 250 * MS)
+_PAUSES_US = (100 * MS, 200 * MS, 300 * MS)
 _BEGIN_US = 3 * SECOND
 """They come when the first brokers are there."""
 
