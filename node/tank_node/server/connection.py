@@ -144,20 +144,17 @@ class Connection:
         return count
 
     def send_joined(self, out: list[bytes], size: int) -> int:
-        """As `send`, for several answers, of `size` bytes together. Few and large ones are not copied into
-        one buffer, but for the part that the socket doesn't take."""
+        """As `send`, for several answers, of `size` bytes together. Few and large ones are copied into one
+        buffer only if the socket doesn't take all of them."""
         if size < _LARGE_BYTES or len(out) > _MOST_PIECES:
             return self.send(b"".join(out))
         try:
-            count = sent = self.transport.send_pieces(out)
+            count = self.transport.send_pieces(out)
         except BlockingIOError:
-            count = sent = 0
-        for at, piece in enumerate(out):
-            if count < len(piece):
-                self.queue([b"".join((piece[count:], *out[at + 1 :]))])
-                break
-            count -= len(piece)
-        return sent
+            count = 0
+        if count < size:
+            self.queue([b"".join(out)[count:]])
+        return count
 
     def send_chunk(self, out: list[Output], budget: int) -> int:
         """As `send`, for an answer of a header and one file range, of which it sends at most `budget` bytes.

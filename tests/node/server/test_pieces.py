@@ -42,15 +42,6 @@ def test_pieces_arrive_in_their_order(ends: tuple[Connection, socket.socket], si
     assert not connection.unsent
 
 
-def test_what_the_socket_does_not_take_is_kept_as_a_copy(ends: tuple[Connection, socket.socket]) -> None:
-    """A tick's buffer is used again."""
-    connection, other = ends
-    buffer = bytearray(b"x" * 400_000)
-    assert connection.send_joined([b"head", memoryview(buffer)], 400_004) < 400_004  # type: ignore[list-item]
-    buffer[:] = bytes(len(buffer))
-    assert received(connection, other, 400_004) == b"head" + b"x" * 400_000
-
-
 def test_pieces_wait_for_a_socket_that_is_full(ends: tuple[Connection, socket.socket]) -> None:
     connection, other = ends
     connection.send(b"x" * 400_000)
