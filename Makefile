@@ -26,7 +26,7 @@ SEEDS ?= 200
 CI_SEEDS ?= 200
 MINUTES ?= 5
 
-.PHONY: help setup kernel kernel-auto run three check chart e2e unit unit-pure thorough slow slow-thorough test test-busy kafka iggy upgrade test-pure fuzz fuzz-iggy fuzz-short fuzz-sanitized crash sim sim-compiled sim-short mutants chaos long nightly bench bench-broker bench-client bench-spark bench-memory bench-cluster bench-kafka bench-groups proto proto-fresh proto-compatible docs wheel ci clean
+.PHONY: help setup kernel kernel-auto run three check chart e2e unit unit-pure thorough slow slow-thorough test test-busy kafka iggy upgrade test-pure fuzz fuzz-iggy fuzz-short fuzz-sanitized crash sim sim-compiled sim-short mutants chaos long nightly bench bench-broker bench-client bench-spark bench-memory bench-cluster bench-kafka bench-groups bench-iggy proto proto-fresh proto-compatible docs wheel ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -173,6 +173,9 @@ bench-kafka: $(VENV)/.ready-dev kernel ## what Kafka's clients cost, in turn wit
 
 bench-groups: $(VENV)/.ready-dev kernel ## consumer groups, in turn with Kafka where ../shared/yardstick has it (QUICK=1, ROUNDS=N, INTO=FILES, JSON=FILE)
 	@$(BENCH) --parts groups
+
+bench-iggy: $(VENV)/.ready-dev kernel ## what Iggy's clients cost, in turn with Kafka's front, and with the server that IGGY_SERVER names (QUICK=1, ROUNDS=N, INTO=FILES, JSON=FILE)
+	@$(BENCH) --parts iggy
 
 proto: $(VENV)/.ready-dev ## write the generated code and the protocol reference again
 	@tank-protos generate

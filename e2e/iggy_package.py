@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from e2e.kubernetes import Kubernetes
-from tests.chaos.iggy.package import PACKAGE
+from tests.iggy_clients.package import PACKAGE
 
 UNPACK: Final = (
     "import base64, io, sys, zipfile; "

@@ -28,9 +28,9 @@ from tank_client.sync import Client
 from tests.chaos import network
 from tests.chaos.faults import FAULTS
 from tests.chaos.hogs import hogs
-from tests.chaos.iggy import package
 from tests.chaos.members import Members, StuckError
 from tests.chaos.run import BROKERS, CONTROLLERS, Run
+from tests.iggy_clients import package
 
 KAFKA_CLIENTS = ("confluent_kafka", "aiokafka")
 END_S = 900

@@ -10,10 +10,10 @@ import pytest
 from tank_client.sync import Client
 from tests.chaos.checker import violations
 from tests.chaos.iggy.clients import IggyProgram, IggyProgramAccess, NotMadeError
-from tests.chaos.iggy.package import interpreter_that_is_there
 from tests.chaos.iggy.stream import PARTITIONS, PLACED, ROOT_VARIABLE
 from tests.chaos.record import Recorder, read
 from tests.chaos.run import read_all
+from tests.iggy_clients.package import interpreter_that_is_there
 from tests.support.patience import patient
 from tests.support.processes.broker_process import BrokerProcess
 from tests.support.processes.ports import free_port

@@ -15,6 +15,7 @@ from tank_node.broker.broker import Broker
 from tank_node.client_facts import NO_VERSION, ClientFacts
 from tank_node.iggy.access import CommandAccess
 from tank_node.iggy.last_change import LastChange
+from tank_node.iggy.learned import LearnedHeads
 from tank_node.iggy.refusals import IggyFault
 from tank_node.iggy.services import IggyServices
 from tank_node.iggy.waits import Farewell
@@ -111,8 +112,8 @@ class IggyCall:
         """The header of a framed request, without its body; None: the framing is classic."""
         self.began_us = session.broker.tick.monotonic_us
         self.is_answered = False
-        self.out = b""
-        """The answer, while it waits for those before it."""
+        self.out: Sequence[bytes] = ()
+        """The answer's pieces, while it waits for those before it."""
         self.on_close: Callable[[], None] | None = None
         """Called when the connection ends before the answer: the handler ends its waits there."""
 
@@ -129,29 +130,29 @@ class IggyCall:
         """Sends an error, as the client's era knows it; or closes the connection, where that era has none."""
         outcome = fault.name.lower()
         if not closes(fault, self.era):
-            self._end(self._error_frame(code_of(fault, self.era)), outcome)
+            self._end([self._error_frame(code_of(fault, self.era))], outcome)
             return
         self.session.leave(outcome)
         is_told = fault is IggyTrouble.NOT_ACKNOWLEDGED and self.request is None
-        self._end(self._error_frame(code_of(fault, self.era)) if is_told else b"", outcome)
+        self._end([self._error_frame(code_of(fault, self.era))] if is_told else (), outcome)
 
     def repeat(self, answer: bytes) -> None:
         """Sends the answer that the same request got before."""
-        self._end(answer, _REPEAT)
+        self._end([answer], _REPEAT)
 
     def evict(self, reason: EvictionReason) -> None:
         """Ends the session of a framed client with the frame for that, and its connection."""
         request = self.request
         assert request is not None
         self.session.leave("evicted")
-        self._end(vsr.eviction(request.client, reason), reason.name.lower())
+        self._end([vsr.eviction(request.client, reason)], reason.name.lower())
 
-    def _frame(self, payload: Sequence[Buffer]) -> bytes:
+    def _frame(self, payload: Sequence[Buffer]) -> Sequence[bytes]:
         request = self.request
         if request is None:
-            return classic.response(payload)
+            return classic.response_pieces(payload)
         body = vsr.framed(payload) if is_framed(request.operation) else payload
-        return self.session.framed_reply(request, body)
+        return [self.session.framed_reply(request, body)]
 
     def _error_frame(self, code: IggyError) -> bytes:
         request = self.request
@@ -161,7 +162,7 @@ class IggyCall:
             return self.session.framed_reply(request, [vsr.rejected(code)])
         return self.session.framed_reply(request, (), code)
 
-    def _end(self, out: bytes, outcome: str) -> None:
+    def _end(self, out: Sequence[bytes], outcome: str) -> None:
         assert not self.is_answered, "a request is answered twice"
         self.is_answered = True
         self.on_close = None
@@ -179,7 +180,8 @@ class IggySession(Session):
 
     __slots__ = (
         "_blocked", "_commands", "_detector", "_first", "_line", "access", "broker", "endings", "era",
-        "last_change", "limits", "metrics", "most", "principal", "requests", "services", "session_number",
+        "last_change", "learned", "limits", "metrics", "most", "principal", "requests", "services",
+        "session_number",
         "settings", "software", "turns",
     )  # fmt: skip
 
@@ -216,6 +218,7 @@ class IggySession(Session):
         self.session_number = 0
         """The number that a framed client's session got at its login; 0: there was none."""
         self.last_change = LastChange()
+        self.learned = LearnedHeads()
         self.requests: dict[str, int] = {}
         """The commands that came."""
         self.turns: dict[int, int] = {}
@@ -458,8 +461,8 @@ class IggySession(Session):
         while line and line[0].is_answered:
             first = line.popleft()
             self.in_flight -= 1
-            if first.out:
-                self.send(first.out)
+            for piece in first.out:
+                self.send(piece)
         if not line and self._blocked:
             self._blocked = False
             self.ready()  # the server looks at the connection, for the frame that waits

@@ -3,5 +3,4 @@
 - `program`: sends and polls with the package `apache-iggy`, in a process of its own that has it
 - `clients`: these processes as clients of the load
 - `stream`: the names that both know
-- `package`: where the package is
 """

@@ -2,9 +2,10 @@
 
 from tank_node.broker.broker import Broker
 from tank_node.cluster.view import ClusterView
-from tank_node.coordinators.iggy.consumer_ids import CONSUMER_PREFIX, born_of
+from tank_node.coordinators.iggy.consumer_ids import born_of
 from tank_node.coordinators.machine.iggy_requests import IggyKnown
 from tank_protos.feature_levels import IGGY
+from tank_protos.wire.names import IGGY_CONSUMER_PREFIX
 
 
 class ViewGroups(IggyKnown):
@@ -44,8 +45,8 @@ def iggy_title(view: ClusterView, group_id: str) -> str:
     for other groups, and for one that is gone."""
     if view.feature_level < IGGY:
         return ""
-    if group_id.startswith(CONSUMER_PREFIX):
-        return f"consumer {group_id.removeprefix(CONSUMER_PREFIX)}"
+    if group_id.startswith(IGGY_CONSUMER_PREFIX):
+        return f"consumer {group_id.removeprefix(IGGY_CONSUMER_PREFIX)}"
     born = born_of(group_id)
     group = None if born is None else view.iggy.group_born(born)
     topic = None if group is None else view.topic_by_id(group.topic_id)

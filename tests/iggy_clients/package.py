@@ -1,5 +1,5 @@
-"""Where Iggy's client is: in an environment of its own, which is made when it is first asked for. `make iggy`
-has its clients there, too."""
+"""Where the newest Python client is, which chaos, end-to-end and failover runs have: in an environment of its
+own, made when it is first asked for, and the same as for `make iggy`."""
 
 from pathlib import Path
 from typing import Final
@@ -7,7 +7,7 @@ from typing import Final
 from tests.kafka_clients.libraries import NotInstalledError, install_python_packages
 
 PACKAGE: Final = "apache-iggy 0.9.0"
-_HOME: Final = Path(__file__).resolve().parents[3] / "out" / "iggy_clients" / PACKAGE.replace(" ", "-")
+_HOME: Final = Path(__file__).resolve().parents[2] / "out" / "iggy_clients" / PACKAGE.replace(" ", "-")
 _PYTHON: Final = _HOME / "bin" / "python"
 
 
