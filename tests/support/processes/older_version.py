@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tank_protos.feature_levels import KAFKA
+from tests.support.patience import patient
 
 COMMIT = "eda5b73cf16733e5c47a5c38f0c3a39c4615f1cd"
 HIGHEST = KAFKA
@@ -30,8 +31,8 @@ _PACKAGES = {
     "client": "tank_client",
 }
 """By the folder that they are in."""
-_GIT_S = 60.0
-_PYTHON_S = 60.0
+_GIT_S = patient(60.0)
+_PYTHON_S = patient(60.0)
 
 
 def unpacked(folder: Path, commit: str = COMMIT) -> Path:
