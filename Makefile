@@ -18,6 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PROTOC := $(BIN)/python -m grpc_tools.protoc -I tank_protos/generated=protos
 CODE := node controller protos client spark examples benchmarks tests e2e
 FRAMES ?= 1000000
+IGGY_FRAMES ?= 1000000
 SHORT_FRAMES ?= 50000
 SANITIZED_FRAMES ?= 200000
 KILLS ?= 200
@@ -25,7 +26,7 @@ SEEDS ?= 200
 CI_SEEDS ?= 200
 MINUTES ?= 5
 
-.PHONY: help setup kernel kernel-auto run check chart e2e unit unit-pure thorough slow slow-thorough test test-busy kafka iggy upgrade test-pure fuzz fuzz-short fuzz-sanitized crash sim sim-compiled sim-short mutants chaos long nightly bench bench-broker bench-client bench-spark bench-memory bench-cluster bench-kafka bench-groups proto proto-fresh proto-compatible docs wheel ci clean
+.PHONY: help setup kernel kernel-auto run three check chart e2e unit unit-pure thorough slow slow-thorough test test-busy kafka iggy upgrade test-pure fuzz fuzz-iggy fuzz-short fuzz-sanitized crash sim sim-compiled sim-short mutants chaos long nightly bench bench-broker bench-client bench-spark bench-memory bench-cluster bench-kafka bench-groups bench-iggy proto proto-fresh proto-compatible docs wheel ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,10 +44,15 @@ $(VENV)/.ready-run: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all]'
 	touch $@
 
+$(VENV)/.ready-three: pyproject.toml | $(VENV)/bin/python
+	@echo "Installing Tank Cluster, a Kafka client and an Iggy client into $(VENV) ..."
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[three]'
+	touch $@
+
 $(VENV)/.ready-dev: pyproject.toml | $(VENV)/bin/python
 	@echo "Installing Tank Cluster and its tools into $(VENV) (a few minutes the first time) ..."
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
-	touch $@ $(VENV)/.ready-run
+	touch $@ $(VENV)/.ready-run $(VENV)/.ready-three
 
 setup: $(VENV)/.ready-dev ## install everything for development into .venv
 
@@ -55,6 +61,9 @@ kernel: $(VENV)/.ready-dev ## build the compiled kernel anew where its sources c
 
 run: $(VENV)/.ready-run ## stream a year of flights through a cluster into a PySpark pipeline, and kill a broker meanwhile
 	@$(BIN)/python -m examples.run
+
+three: $(VENV)/.ready-three ## one topic, three protocols at once: TANK's, Kafka's and Iggy's clients read what all of them write
+	@$(BIN)/python -m examples.three
 
 check: $(VENV)/.ready-dev ## lint, types, walls, generated files, what the last release reads, the house's own rules
 	@ruff check --quiet $(CODE)
@@ -107,14 +116,19 @@ kafka: $(VENV)/.ready-dev ## stock clients of Kafka's protocol against one broke
 iggy: $(VENV)/.ready-dev ## stock clients of Iggy's protocol against one broker (installs them; IGGY='--client "apache-iggy 0.9.0"', INTO=FILE)
 	@$(BIN)/python -m tests.iggy_clients $(IGGY) $(INTO:%=--into %)
 
-upgrade: $(VENV)/.ready-dev ## a cluster of the commit before becomes this one under clients of both protocols (FROM=COMMIT: of another)
-	@TANK_UPGRADE_FROM=$(FROM) pytest -q tests/integration/cluster/test_rolling_upgrade.py
+upgrade: $(VENV)/.ready-dev ## a cluster of the commit before becomes this one under clients of all protocols (FROM=COMMIT: of another)
+	@TANK_UPGRADE_FROM=$(FROM) pytest -q tests/integration/cluster/test_rolling_upgrade.py \
+		tests/integration/cluster/test_upgrade_to_iggy.py
 
 test-pure: ## make test as it is where no compiler was
 	@TANK_KERNEL=pure $(MAKE) --no-print-directory test
 
 fuzz: $(VENV)/.ready-dev ## one million bad frames, on each kernel (FRAMES=N)
 	@$(BIN)/python -m tests.fuzz.run --both-kernels --frames $(FRAMES)
+
+fuzz-iggy: $(VENV)/.ready-dev ## as many bad frames of each of Iggy's framings, to a session and to a broker (IGGY_FRAMES=N)
+	@$(BIN)/python -m tests.fuzz.run --frames $$((2 * $(IGGY_FRAMES))) --target "iggy classic sessions" --target "iggy framed sessions"
+	$(BIN)/python -m tests.fuzz.run --frames $$((2 * $(IGGY_FRAMES))) --target "iggy live"
 
 fuzz-short: $(VENV)/.ready-dev
 	@$(BIN)/python -m tests.fuzz.run --frames $(SHORT_FRAMES)
@@ -160,6 +174,9 @@ bench-kafka: $(VENV)/.ready-dev kernel ## what Kafka's clients cost, in turn wit
 bench-groups: $(VENV)/.ready-dev kernel ## consumer groups, in turn with Kafka where ../shared/yardstick has it (QUICK=1, ROUNDS=N, INTO=FILES, JSON=FILE)
 	@$(BENCH) --parts groups
 
+bench-iggy: $(VENV)/.ready-dev kernel ## what Iggy's clients cost, in turn with Kafka's front, and with the server that IGGY_SERVER names (QUICK=1, ROUNDS=N, INTO=FILES, JSON=FILE)
+	@$(BENCH) --parts iggy
+
 proto: $(VENV)/.ready-dev ## write the generated code and the protocol reference again
 	@tank-protos generate
 	$(PROTOC) --python_out=protos --pyi_out=protos --grpc_python_out=protos tank_protos/generated/control.proto
@@ -181,7 +198,7 @@ e2e: $(VENV)/.ready-dev ## the chart on a real Kubernetes under load: KUBECONFIG
 nightly: ## what a night is for: 5,000 stories, 1,000 on the compiled kernel, all mutants, an hour of chaos, the long forms of all else
 	@$(MAKE) sim SEEDS=5000
 	@$(MAKE) sim-compiled SEEDS=1000
-	@$(MAKE) mutants long crash fuzz
+	@$(MAKE) mutants long crash fuzz fuzz-iggy
 	@$(MAKE) chaos MINUTES=60
 
 wheel: $(VENV)/.ready-dev ## build the wheel and try it in an empty environment

@@ -1,10 +1,11 @@
 """Runs all benchmarks with bars. `make bench`: the broker beside C, the client, Spark, memory, on both
 kernels. `make bench-cluster`: three replicas, a cluster's metadata, and pauses after faults. `make
-bench-kafka`: what Kafka's clients cost. `make bench-groups`: consumer groups.
+bench-kafka`: what Kafka's clients cost. `make bench-groups`: consumer groups. `make bench-iggy`: what Iggy's
+clients cost.
 
 python -m benchmarks [--quick] [--rounds N] [--markdown]
                          [--parts broker,client,spark,memory,replicated,cluster_metadata,failover,kafka,
-                          groups]
+                          groups,iggy]
                          [--json FILE] [--into FILE ...]
 
 The exit code says whether everything ran, not whether figures reach their bars.
@@ -30,19 +31,21 @@ CLUSTER_PARTS = ("replicated", "cluster_metadata", "failover")
 """The parts of `make bench-cluster`; the one with faults comes last."""
 KAFKA_PARTS = ("kafka", "groups")
 """The parts of `make bench-kafka` and `make bench-groups`, which want other systems beside the repository."""
-EVERY_PART = (*PARTS, *CLUSTER_PARTS, *KAFKA_PARTS)
+CLIENTS_PARTS = (*KAFKA_PARTS, "iggy")
+"""With that of `make bench-iggy`."""
+EVERY_PART = (*PARTS, *CLUSTER_PARTS, *CLIENTS_PARTS)
 IN_SHORT = "{} in short"
 PLACES = (*EVERY_PART, *map(IN_SHORT.format, EVERY_PART))
 """The places that a page may have: for the tables of a part, or for its medians alone."""
 TITLES = {
     "broker": "The broker beside C", "client": "The Python client", "spark": "Spark", "memory": "Memory",
     "replicated": "Three replicas", "cluster_metadata": "Cluster metadata", "failover": "Pauses of writes",
-    "kafka": "Kafka's clients", "groups": "Consumer groups",
+    "kafka": "Kafka's clients", "groups": "Consumer groups", "iggy": "Iggy's clients",
 }  # fmt: skip
 
 ROUNDS_OPTION = {
     "client": "--rounds", "spark": "--runs", "replicated": "--rounds", "failover": "--runs",
-    "kafka": "--rounds", "groups": "--rounds",
+    "kafka": "--rounds", "groups": "--rounds", "iggy": "--rounds",
 }  # fmt: skip
 """The names of the parts' own options for `--rounds`; the other parts have none."""
 
@@ -160,7 +163,7 @@ def main() -> None:
     parser.add_argument(
         "--parts",
         default=",".join(PARTS),
-        help=f"with commas between; those of a cluster are {CLUSTER_PARTS}, and there are {KAFKA_PARTS}",
+        help=f"with commas between; those of a cluster are {CLUSTER_PARTS}, and there are {CLIENTS_PARTS}",
     )
     parser.add_argument("--rounds", type=int, help="how often each load, job and fault runs")
     parser.add_argument("--markdown", action="store_true", help="print Markdown")

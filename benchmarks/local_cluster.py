@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,6 +41,8 @@ class Process:
     http: str
     kafka: str | None = None
     """host:port of a broker for Kafka clients."""
+    iggy: str | None = None
+    """host:port of a broker for Iggy clients."""
 
     @property
     def port(self) -> int:
@@ -87,12 +89,14 @@ class LocalCluster:
     kernel: Kernel
     variables: Mapping[str, str] = field(default_factory=dict)
     """Further environment variables of its processes."""
+    options: Sequence[str] = ()
+    """Further options of `tank cluster up`."""
 
     def up(self) -> None:
         """Starts the processes that don't run; returns when all are ready. ClusterFailed."""
         self._tank(
             *["up", "--controllers", str(self.controllers_wanted), "--brokers", str(self.brokers_wanted)],
-            *["--data", str(self.data), "--base-port", str(self.base_port)],
+            *["--data", str(self.data), "--base-port", str(self.base_port), *self.options],
         )
 
     def move(self, topic: str, partition: int, to: str) -> None:
@@ -127,7 +131,15 @@ class LocalCluster:
         if not file.exists():
             return []
         found = [
-            Process(p["role"], p["id"], p["pid"], at["tank"] or at["grpc"], at["http"], at["kafka"])
+            Process(
+                p["role"],
+                p["id"],
+                p["pid"],
+                at["tank"] or at["grpc"],
+                at["http"],
+                at["kafka"],
+                at.get("iggy"),
+            )
             for p in json.loads(file.read_text())["processes"]
             for at in [p["addresses"]]
         ]
@@ -175,11 +187,13 @@ def running_cluster(
     controllers: int = 3,
     folder: str | None = None,
     variables: Mapping[str, str] | None = None,
+    options: Sequence[str] = (),
 ) -> Iterator[LocalCluster]:
     """Yields a running cluster, which is killed and removed at the end, also when this process gets SIGTERM.
 
     Args:
         variables: environment variables for all its processes, of those that `tank cluster up` passes on.
+        options: of `tank cluster up`.
 
     Raises:
         ClusterFailed: it doesn't start.
@@ -188,7 +202,7 @@ def running_cluster(
     place = Path(tempfile.mkdtemp(prefix="tank-bench-", dir=folder))
     data = place / "cluster"
     base_port = _free_base(data, controllers, brokers)
-    cluster = LocalCluster(data, brokers, controllers, base_port, kernel, variables or {})
+    cluster = LocalCluster(data, brokers, controllers, base_port, kernel, variables or {}, options)
     try:
         cluster.up()
         yield cluster

@@ -10,12 +10,15 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile
 
+from e2e import iggy_package
 from e2e.environment import ROOT
 from e2e.figures import Step, figures
 from e2e.kubernetes import Kubernetes
-from e2e.release import Release
+from e2e.release import NAME, Release
 from e2e.waiting import until
-from tests.chaos.load import TOPICS
+from tests.chaos.iggy.clients import IggyProgramAccess
+from tests.chaos.iggy.stream import ROOT_VARIABLE, STREAM
+from tests.chaos.load import IGGY, TOPICS
 from tests.chaos.load_process import LoadProcess
 from tests.chaos.members import tied_to_us
 
@@ -28,6 +31,10 @@ GET_ON_S = 120.0
 CLOSE_S = 60.0
 SOURCES = ("e2e", "tests/chaos", "tests/support")
 RECORD = PurePosixPath("/record/run")
+PACKAGES = PurePosixPath("/record/packages")
+"""Where Iggy's client is, where it has a part."""
+IGGY_ROOT = f"{NAME}-iggy-root"
+"""The Secret with its user."""
 
 
 def packed(root: Path = ROOT) -> bytes:
@@ -41,13 +48,17 @@ def packed(root: Path = ROOT) -> bytes:
     return packed.getvalue()
 
 
-def pod(image: str, node: str) -> dict[str, Any]:
+def pod(image: str, node: str, *, with_iggy: bool) -> dict[str, Any]:
     """It does nothing of itself: the load is started in it."""
+    of_root = {"valueFrom": {"secretKeyRef": {"name": IGGY_ROOT, "key": "root"}}}
     container = {
         "name": "clients",
         "image": image,
         "command": ["python", "-c", "import signal; signal.pause()"],
-        "env": [{"name": "PYTHONPATH", "value": "/clients/clients.zip"}],
+        "env": [
+            {"name": "PYTHONPATH", "value": f"/clients/clients.zip:{PACKAGES}"},
+            *([{"name": ROOT_VARIABLE, **of_root}] if with_iggy else []),
+        ],
         "volumeMounts": [
             {"name": "clients", "mountPath": "/clients"},
             {"name": "record", "mountPath": str(RECORD.parent)},
@@ -86,6 +97,8 @@ class Load:
     release: Release
     node: str
     """Where the clients are: nothing is done to it."""
+    with_iggy: bool = False
+    """Iggy's client has a part, too: the brokers serve it."""
     steps: list[Step] = field(default_factory=list)
     _process: LoadProcess | None = None
     _ended: bool = False
@@ -98,11 +111,17 @@ class Load:
                 *("topic", "create", topic, "--if-not-exists", "--partitions", str(partitions)),
                 *("--replication-factor", str(REPLICAS), "--set", f"flush={flush}"),
             )
-        self.kubernetes.apply(pod(self.release.image, self.node))
+        self.kubernetes.apply(pod(self.release.image, self.node, with_iggy=self.with_iggy))
         self.kubernetes.kubectl("wait", f"pod/{POD}", "--for=condition=Ready", "--timeout=120s")
+        iggy = None
+        if self.with_iggy:
+            iggy_package.bring(self.kubernetes, POD, str(PACKAGES))
+            iggy = IggyProgramAccess(self.release.iggy_servers, "python")
         python = [*tied_to_us(), "kubectl", "-n", self.kubernetes.namespace]
         python += ["exec", "-i", POD, "--", "python"]
-        self._process = LoadProcess(python, Path(RECORD), self.release.servers, RATE, SEED, old_clients=True)
+        self._process = LoadProcess(
+            python, Path(RECORD), self.release.servers, RATE, SEED, old_clients=True, iggy=iggy
+        )
         self.all_get_on()
 
     def all_get_on(self) -> None:
@@ -134,11 +153,13 @@ class Load:
         assert self._process is not None
         if not self._ended:
             self.end()
-        said = self.kubernetes.kubectl(
-            "exec", POD, "--", "python", "-m", "e2e.verdict", self.release.servers, str(RECORD)
-        )
+        topics = [*TOPICS, *(IGGY if self.with_iggy else ())]
+        verdict = ("python", "-m", "e2e.verdict", self.release.servers, str(RECORD), *topics)
+        said = self.kubernetes.kubectl("exec", POD, "--", *verdict)
         found = json.loads(said)
         print(f"  values: {found['fates']}; in the log {found['messages']:,}, seen {found['seen']:,}")
+        if healed := self._process.progress.healed:
+            print(f"  Iggy's client did the same again after: {healed}")
         for step in self.steps:
             print(f"  writes while: {step.name}: {figures(found['waits'], step)}", flush=True)
         return [*self._process.progress.broken, *found["violations"]]
@@ -150,6 +171,8 @@ class Load:
         self.kubernetes.kubectl("delete", "pod", POD, "--now", "--ignore-not-found")
 
         def gone() -> bool:
+            if self.with_iggy and STREAM in self.release.tank("iggy", "stream", "list"):
+                self.release.tank("iggy", "stream", "delete", STREAM, "--yes")
             self.release.tank("topic", "delete", *TOPICS, "--yes", "--if-exists")
             return True
 

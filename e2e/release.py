@@ -50,6 +50,11 @@ class Release:
         return f"{NAME}.{self.kubernetes.namespace}.svc:9092"
 
     @property
+    def iggy_servers(self) -> str:
+        """For Iggy's clients in the cluster, where the chart lets brokers serve them."""
+        return f"{NAME}.{self.kubernetes.namespace}.svc:8090"
+
+    @property
     def domain(self) -> str:
         """Of the brokers' pods."""
         return f"{NAME}-broker.{self.kubernetes.namespace}.svc.cluster.local"

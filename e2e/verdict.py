@@ -1,7 +1,7 @@
 """Runs in the clients' pod: reads everything back, and holds it against what the clients were told.
 
-`python -m e2e.verdict SERVERS FOLDER` prints one JSON document: violations, how much there was, and how long
-each write waited.
+`python -m e2e.verdict SERVERS FOLDER TOPIC ...` prints one JSON document: violations, how much there was, and
+how long each write waited.
 """
 
 import json
@@ -16,11 +16,11 @@ from tests.chaos.record import read
 from tests.chaos.run import read_all
 
 
-def main(servers: str, folder: Path) -> None:
+def main(servers: str, folder: Path, topics: list[str]) -> None:
     """See the module."""
     history = read(sorted(folder.glob("*.jsonl")))
     with Client(servers) as client:
-        log = read_all(client)
+        log = read_all(client, topics)
     fates = Counter(sent.fate.value for sent in history.sent.values())
     found = {
         "violations": violations(history, log),
@@ -33,4 +33,4 @@ def main(servers: str, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3:])

@@ -26,23 +26,29 @@ class ClusterError(Exception):
 
 
 class Cluster:
-    """Runs between `with` and its end. `servers`: the brokers' addresses, as a client is given them."""
+    """Runs between `with` and its end. `servers`: the brokers' addresses, as a client is given them; `kafka`
+    and `iggy`: those for Kafka's and for Iggy's clients."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, iggy: bool = False) -> None:
         self._data = folder / "cluster"
         self._broker_pids: dict[int, int] = {}
-        self.servers = ""
+        self._options = ["--iggy"] if iggy else []
+        self.servers = self.kafka = self.iggy = ""
 
     def __enter__(self) -> Cluster:
         try:
-            self._tank("up", "--data", str(self._data), "--base-port", str(_free_ports(self._data)))
+            base_port = str(_free_ports(self._data))
+            self._tank("up", "--data", str(self._data), "--base-port", base_port, *self._options)
         except BaseException:
             self._stop()  # also where Ctrl-C came while they started
             raise
         processes = json.loads((self._data / "cluster.json").read_text())["processes"]
         brokers = [process for process in processes if process["role"] == "broker"]
         self._broker_pids = {int(broker["id"]): int(broker["pid"]) for broker in brokers}
-        self.servers = ",".join(str(broker["addresses"]["tank"]) for broker in brokers)
+        self.servers, self.kafka, self.iggy = (
+            ",".join(str(broker["addresses"].get(protocol, "")) for broker in brokers)
+            for protocol in ("tank", "kafka", "iggy")
+        )
         return self
 
     def kill(self, broker_id: int) -> int:
@@ -73,6 +79,8 @@ def _free_ports(data: Path) -> int:
     bases = list(_PORTS)
     random.shuffle(bases)
     for base in bases:
-        if not any(taken_address(member) for member in planned(data, None, None, base).members):
+        folder = planned(data, None, None, base)
+        folder.serve_iggy(serves=True)
+        if not any(taken_address(member) for member in folder.members):
             return base
     raise ClusterError(f"no ports for six processes are free between {_PORTS.start} and {_PORTS.stop}")

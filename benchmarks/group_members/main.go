@@ -106,12 +106,12 @@ func createTopic() {
 	client, err := kgo.NewClient(seeds(), kgo.MetadataMinAge(50*time.Millisecond))
 	fail("create", err)
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*patience) // a thousand partitions take a while
 	defer cancel()
 	wanted := kmsg.NewCreateTopicsRequestTopic()
 	wanted.Topic, wanted.NumPartitions, wanted.ReplicationFactor = *topic, int32(*partitions), int16(*replicas)
 	request := kmsg.NewPtrCreateTopicsRequest()
-	request.TimeoutMillis = 30_000
+	request.TimeoutMillis = 120_000
 	request.Topics = append(request.Topics, wanted)
 	answer, err := request.RequestWith(ctx, client)
 	fail("create", err)

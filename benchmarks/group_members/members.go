@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -208,9 +209,10 @@ func awaitShared(every [][]*member, since time.Time) float64 {
 }
 
 // leave takes all members out of their groups, with one request for each group: what is left of them would be
-// work of the coordinators in the next run.
+// work of the coordinators in the next run. A coordinator that has more commits waiting than it can take may not
+// answer in time: the figures are measured by then, and its members expire.
 func leave(every [][]*member) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	var all sync.WaitGroup
 	var refused atomic.Int64
@@ -232,6 +234,6 @@ func leave(every [][]*member) {
 	}
 	all.Wait()
 	if refused.Load() > 0 {
-		fail("leave", fmt.Errorf("%d groups were not left", refused.Load()))
+		fmt.Fprintf(os.Stderr, "leave: %d groups were not left: their members expire\n", refused.Load())
 	}
 }

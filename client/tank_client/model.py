@@ -385,12 +385,14 @@ class ConsumerGroupState(Enum):
 @dataclass(slots=True, frozen=True)
 class GroupSummary:
     """A consumer group in a list. `protocol_type`: what its members have in common, for example consumer or
-    connect; empty when it has had no members. `members`: None when the broker doesn't give their number."""
+    connect; empty when it has had no members. `members`: None when the broker doesn't give their number.
+    `title`: what people know it by, if that is not its name: stream/topic/group of Iggy's clients."""
 
     name: str
     protocol_type: str = ""
     state: ConsumerGroupState = ConsumerGroupState.UNKNOWN
     members: int | None = None
+    title: str = ""
 
 
 @dataclass(slots=True, frozen=True)

@@ -66,6 +66,10 @@ MAX_IGGY_NAME_BYTES = 255
 MAX_IGGY_OPTIONS = 64
 MAX_IGGY_OPTION_BYTES = 1_024
 """An option's key and value; Iggy's are numbers and words."""
+MAX_ALL_IGGY_OPTION_BYTES = 32 * 1024 * 1024
+"""The options of all topics together, which every broker holds, too: all that Iggy has, for each of
+MAX_TOPICS.
+"""
 MAX_PURGED_IDS = 64
 """How many earlier ids of a purged topic are remembered, for brokers that were away. The folders of older ids
 are set aside there instead of deleted.

@@ -86,6 +86,15 @@ millisecond or two."""
 CACHED_SIZES = 100_000
 """The most partitions whose sizes are remembered, some 20 MB; beyond it all are measured anew."""
 
+SNAPSHOT_BYTES = 16 * MIB
+"""The longest file for diagnosis that an Iggy client gets. It is packed and sent from memory."""
+
+SNAPSHOT_LOG_LINES = 1_000
+"""The newest lines of the broker's own log that are kept for it, at a broker that serves Iggy's clients."""
+
+SNAPSHOT_LOG_CHARS = 2_000
+"""What is kept of each; a traceback has that many."""
+
 UNCOMMITTED_WRITES = 1024
 """The most writes of one partition whose sizes are remembered until the high-water mark passes them, which
 may take days; further ones count as one."""
@@ -296,6 +305,9 @@ class Limits:
     """The most memberships in Iggy's groups of one broker's connections: 20 bytes a second each."""
     iggy_positions: int = 100_000
     """The most stored offsets of Iggy's consumers that a broker remembers as a leader: some 40 MB."""
+    iggy_heartbeat_ms: int = 18_000
+    """After how long without a ping an Iggy client's connection is closed, if its broker wants pings: clients
+    ping every 5 s."""
     iggy_commit_ms: int = 100
     """How long an offset that an Iggy client stores as it polls waits to be written with others."""
 

@@ -102,6 +102,8 @@ class Metrics:
     one."""
     iggy_sessions: Counter[str] = field(default_factory=Counter)
     """Connections of Iggy clients by the era that they showed."""
+    iggy_connections: Counter[str] = field(default_factory=Counter)
+    """A level: those that are open, likewise."""
     iggy_unknown_sdks: Counter[str] = field(default_factory=Counter)
     """Logins of Iggy clients whose library has a version that no era is known for, by the version."""
     iggy_latency: dict[str, Histogram] = field(default_factory=dict)
@@ -239,6 +241,17 @@ class Metrics:
         if found is None:
             found = self.iggy_latency[command] = Histogram()
         return found
+
+    def begin_iggy_session(self, era: str) -> None:
+        """Counts a connection of an Iggy client that has shown its era."""
+        self.iggy_sessions[era] += 1
+        self.iggy_connections[era] += 1
+
+    def narrow_iggy_session(self, era: str, narrowed: str) -> None:
+        """A connection turns out to be of another era than it was counted for."""
+        for counted in (self.iggy_sessions, self.iggy_connections):
+            counted[era] -= 1
+            counted[narrowed] += 1
 
     def count_unknown_sdk(self, version: str) -> None:
         """Counts a login of an Iggy client whose library has this unknown version."""

@@ -1,7 +1,8 @@
 """`make chaos`: a cluster of real processes under load and faults, and everything read back at the end.
 
 Three controllers and three brokers, in network namespaces where they can be made, and clients of every kind:
-ours, and librdkafka and aiokafka where both are installed.
+ours, librdkafka and aiokafka where both are installed, and Iggy's, in an environment of its own, where it can
+be installed.
 Each fault is followed by the time that the cluster needs until all replicas are in sync again and all clients
 get on; then comes the next, in an order drawn from the seed, every kind once before any comes again. At the
 end all that clients were told is held against the log, and the replicas against each other. Exit code 1, and
@@ -29,6 +30,7 @@ from tests.chaos.faults import FAULTS
 from tests.chaos.hogs import hogs
 from tests.chaos.members import Members, StuckError
 from tests.chaos.run import BROKERS, CONTROLLERS, Run
+from tests.iggy_clients import package
 
 KAFKA_CLIENTS = ("confluent_kafka", "aiokafka")
 END_S = 900
@@ -47,6 +49,7 @@ def main() -> int:
     signal.alarm(int(chosen.minutes * 60) + END_S)
     links, why = network.make(CONTROLLERS + BROKERS, namespaces=False if chosen.loopback else None)
     print(f"seed {seed}, on {links.name}{f' ({why}): LINKS ARE NOT CUT' if why else ''}", flush=True)
+    iggy_python = _iggy_python()
     members = Members(folder, links)
     found: list[str] = []
     try:
@@ -54,6 +57,7 @@ def main() -> int:
             CONTROLLERS,
             BROKERS,
             kafka=_has_kafka_clients(),
+            iggy=bool(iggy_python),
             minutes=chosen.minutes,
             session_timeout_ms=chosen.session_timeout_ms,
         )
@@ -72,6 +76,7 @@ def main() -> int:
                 chosen.rate,
                 old_clients,
                 chosen.only,
+                iggy_python,
                 calm=chosen.calm,
             )
             found = run.live(client)
@@ -101,6 +106,14 @@ def _has_kafka_clients() -> bool:
     if missing:
         print(f"WITHOUT KAFKA'S CLIENTS: there is no {' and no '.join(missing)}", flush=True)
     return not missing
+
+
+def _iggy_python() -> str:
+    """The interpreter that has Iggy's client; says it if there is none."""
+    found = package.interpreter() or ""
+    if not found:
+        print(f"WITHOUT IGGY'S CLIENT: {package.PACKAGE} can't be installed", flush=True)
+    return found
 
 
 def _chosen() -> argparse.Namespace:

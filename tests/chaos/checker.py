@@ -55,10 +55,10 @@ def _lost(history: History, log: Log) -> Iterator[str]:
 
 
 def _repeated(history: History, log: Log) -> Iterator[str]:
-    # A producer without an id never sends again here, so that nothing may be there twice.
+    # A producer without an id never sends again here, so that nothing may be there twice, unless it says so.
     for place, messages in log.items():
         for value, count in Counter(value for _, value in messages).items():
-            if count > 1:
+            if count > 1 and not _is_repeating(history, value):
                 yield f"REPEATED: {value} is in {_name(place)} {count} times"
 
 
@@ -80,10 +80,16 @@ def _refused(history: History, log: Log) -> Iterator[str]:
 def _out_of_order(history: History, log: Log) -> Iterator[str]:
     for place, messages in log.items():
         reached: dict[str, tuple[int, str]] = {}
+        repeated: set[str] = set()
         for _, value in messages:
             sent = history.sent.get(value)
-            if sent is None or not sent.once:
+            is_repeating = _is_repeating(history, value)
+            if sent is None or not (sent.once or is_repeating) or value in repeated:
                 continue
+            if is_repeating:
+                # It was sent until it was acknowledged, and the next one behind that: only an earlier try of
+                # it can come late.
+                repeated.add(value)
             last, last_value = reached.get(sent.writer, (-1, ""))
             if sent.order <= last:
                 yield f"OUT OF ORDER: in {_name(place)} {value} stands behind {last_value}"
@@ -166,6 +172,12 @@ def _missed_by_groups(history: History, log: Log) -> Iterator[str]:
             for number, value in log.get(place, ()):
                 if number not in given.get(place, ()):
                     yield f"MISSED: {group} has committed {_name(place)}, and never had {number}, {value}"
+
+
+def _is_repeating(history: History, value: str) -> bool:
+    """Whether a value's producer sends it again until it is acknowledged."""
+    sent = history.sent.get(value)
+    return sent is not None and sent.writer in history.repeating
 
 
 def _name(place: Place) -> str:

@@ -1,9 +1,9 @@
 """The clients of a run, a process of their own: `python -m tests.chaos.load`.
 
 Idempotent producers and consumers are those of our client; raw ones speak the wire by hand; Kafka's are
-stock ones. Each writes down what it does (tests.chaos.record). Lines of JSON on standard output say how far
-each is. When standard input ends, the producers stop and wait for the answers they still want, the consumers
-read on to the end of the log, and the process ends.
+stock ones, and Iggy's has processes of its own. Each writes down what it does (tests.chaos.record). Lines of
+JSON on standard output say how far each is. When standard input ends, the producers stop and wait for the
+answers they still want, the consumers read on to the end of the log, and the process ends.
 """
 
 import argparse
@@ -23,6 +23,8 @@ from tank_client import Client, ClientSettings, ConsumerSettings, ProducerSettin
 from tank_client.model import parse_servers
 from tank_client.producer import BundleDelivery, Producer
 from tests.chaos.client_thread import ClientThread
+from tests.chaos.iggy.clients import IggyProgram, IggyProgramAccess
+from tests.chaos.iggy.stream import PARTITIONS, PLACED
 from tests.chaos.raw_clients import OLD_CLIENT, SERVERS_VERSION
 from tests.chaos.raw_readers import RawReader
 from tests.chaos.raw_writers import RawWriter
@@ -44,6 +46,8 @@ TOPICS = {"disk": 4, "memory": 4, "raw": 3}
 """Partitions of each. `disk`: flush=disk; `memory` and `raw`: flush=replicated."""
 KAFKA = {"kafka": 2}
 """Partitions of the topic of Kafka's format, where stock clients of its protocol are installed."""
+IGGY = {PLACED: PARTITIONS}
+"""Those of the topic that Iggy's client makes, where it is."""
 IDEMPOTENT = ("disk", "memory")
 SHARED = "disk"
 """Members of a group of our client share its partitions."""
@@ -74,6 +78,8 @@ class Load:
     """Where Kafka's clients connect; empty: there are none."""
     crossed: bool = False
     """Clients of each protocol also use topics of the other's format."""
+    iggy: IggyProgramAccess | None = None
+    """None: Iggy's client has no part."""
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     written: asyncio.Event = field(default_factory=asyncio.Event)
     """Nobody writes any more, and all answers are there."""
@@ -92,7 +98,7 @@ class Load:
     @property
     def topics(self) -> dict[str, int]:
         """All topics, with their partitions."""
-        return topics_of(bool(self.kafka_servers))
+        return topics_of(kafka=bool(self.kafka_servers), iggy=self.iggy is not None)
 
     @property
     def idempotent(self) -> tuple[str, ...]:
@@ -112,14 +118,14 @@ class Load:
         return Recorder(self.folder / f"{name}.jsonl")
 
 
-def topics_of(kafka: bool) -> dict[str, int]:
+def topics_of(kafka: bool, iggy: bool = False) -> dict[str, int]:
     """All topics of a run, with their partitions."""
-    return TOPICS | KAFKA if kafka else TOPICS
+    return TOPICS | (KAFKA if kafka else {}) | (IGGY if iggy else {})
 
 
 def places(topics: Iterable[str]) -> list[Place]:
     """All partitions of these."""
-    partitions = topics_of(kafka=True)
+    partitions = topics_of(kafka=True, iggy=True)
     return [(topic, partition) for topic in topics for partition in range(partitions[topic])]
 
 
@@ -290,6 +296,10 @@ class ClientThreads:
         self._plan_raw(load, old)
         if load.kafka_servers:
             self._plan_groups(load)
+        if load.iggy is not None:
+            for role, its, ends in (("send", self.writers, None), ("poll", self.readers, self.written)):
+                recorder = load.recorder(f"iggy-{role}")
+                its.append(IggyProgram(role, load.iggy, recorder, load.rate / 10, load.seed, ends))
         for place in load.stock:
             for write, read in ((LibrdkafkaWriter, LibrdkafkaReader), (AiokafkaWriter, AiokafkaReader)):
                 servers, rate = load.kafka_servers, load.rate / 10
@@ -352,6 +362,8 @@ def _sharing(load: Load) -> list[asyncio.Task[None]]:
 
 async def run(load: Load, old: bool, *, groups: bool) -> None:
     """All of them, until standard input ends. groups: whether consumers of a group share a topic."""
+    if load.iggy is not None:
+        await asyncio.to_thread(load.iggy.make, load.recorder("iggy-make"))
     threads = ClientThreads()
     load.seen.update(dict.fromkeys(places(load.topics), 0))
     load.stored.update(dict.fromkeys(places(load.idempotent), 0))
@@ -396,7 +408,9 @@ def _say(load: Load, threads: ClientThreads) -> None:
     seen |= {f"positions of {topic}": n for topic, n in load.kept.items()}
     seen |= load.shared
     ended = [f"{client.name}: {client.failure!r}" for client in threads.all if client.failure is not None]
-    print(json.dumps({"stored": stored, "seen": seen, "broken": load.broken + ended}), flush=True)
+    healed = sum((each.healed for each in threads.all if isinstance(each, IggyProgram)), Counter())
+    said = {"stored": stored, "seen": seen, "broken": load.broken + ended, "healed": healed}
+    print(json.dumps(said), flush=True)
 
 
 def main() -> None:
@@ -410,6 +424,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--old-clients", action="store_true")
     parser.add_argument("--kafka-servers", default="", help="with stock clients of Kafka's protocol")
+    parser.add_argument("--iggy-servers", default="", help="with Iggy's client, whose user IGGY_ROOT has")
+    parser.add_argument("--iggy-python", default=sys.executable, help="the interpreter that has its package")
     parser.add_argument("--crossed", action="store_true", help="each protocol on topics of both formats")
     parser.add_argument(
         "--no-groups", action="store_true", help="without consumers that share: an older version has none"
@@ -417,7 +433,10 @@ def main() -> None:
     chosen = parser.parse_args()
     chosen.folder.mkdir()
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # it tells of each broker that is gone
-    load = Load(chosen.servers, chosen.folder, chosen.rate, chosen.seed, chosen.kafka_servers, chosen.crossed)
+    iggy = IggyProgramAccess(chosen.iggy_servers, chosen.iggy_python) if chosen.iggy_servers else None
+    load = Load(
+        chosen.servers, chosen.folder, chosen.rate, chosen.seed, chosen.kafka_servers, chosen.crossed, iggy
+    )
     asyncio.run(run(load, chosen.old_clients, groups=not chosen.no_groups))
 
 

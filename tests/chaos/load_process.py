@@ -1,11 +1,14 @@
 """The load as the run sees it: a process that is started, listened to, and ended."""
 
 import json
+import os
 import subprocess
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.chaos.iggy.clients import IggyProgramAccess
+from tests.chaos.iggy.stream import ROOT_VARIABLE
 from tests.chaos.load import SETTLE_S
 from tests.chaos.members import StuckError, until
 
@@ -21,6 +24,8 @@ class Progress:
     seen: dict[str, int] = field(default_factory=dict)
     broken: list[str] = field(default_factory=list)
     """Errors of clients that no fault explains."""
+    healed: dict[str, int] = field(default_factory=dict)
+    """Errors that Iggy's client met, and that went when it did the same again: how often."""
 
     def total(self) -> int:
         """Values that were acknowledged."""
@@ -48,12 +53,16 @@ class LoadProcess:
         seed: int,
         old_clients: bool,
         kafka_servers: str = "",
+        iggy: IggyProgramAccess | None = None,
         *,
+        iggy_root: str = "",
         crossed: bool = False,
         groups: bool = True,
     ) -> None:
         """`python`: what its command begins with, here or on another machine. `folder`: where it writes down
         what it does; it makes that. `kafka_servers`: where Kafka's clients connect; empty: without any.
+        `iggy`: how Iggy's client gets there; `iggy_root`: its user, NAME:PASSWORD, where our environment's
+        is not it.
         `crossed`: clients of each protocol use topics of both formats. `groups`: consumers of a group share a
         topic, which takes clients and brokers of this version."""
         self.folder = folder
@@ -62,9 +71,13 @@ class LoadProcess:
         command += ["--folder", str(folder), "--rate", str(rate), "--seed", str(seed)]
         command += ["--old-clients"] if old_clients else []
         command += ["--kafka-servers", kafka_servers] if kafka_servers else []
+        command += ["--iggy-servers", iggy.servers, "--iggy-python", iggy.python] if iggy else []
         command += ["--crossed"] if crossed else []
         command += [] if groups else ["--no-groups"]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        environment = {**os.environ, ROOT_VARIABLE: iggy_root} if iggy_root else None
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
         self._hearing = threading.Thread(target=self._hear, daemon=True)
         self._hearing.start()
 

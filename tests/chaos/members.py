@@ -78,6 +78,10 @@ class Member:
     command: list[str]
     kafka: str = ""
     """Its address for Kafka's clients, where it was given one."""
+    iggy: str = ""
+    """The same for Iggy's."""
+    environment: dict[str, str] = field(default_factory=dict)
+    """What its process has in its environment beside ours."""
     process: subprocess.Popen[bytes] | None = None
     frozen: bool = False
     small_disk: Path | None = None
@@ -93,7 +97,11 @@ class Member:
         environment = {k: v for k, v in os.environ.items() if not k.startswith("TANK_") or k == "TANK_KERNEL"}
         with open(self.log, "ab") as output:
             self.process = subprocess.Popen(
-                self.command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment
+                self.command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env={**environment, **self.environment},
             )
 
     def kill(self) -> None:
@@ -252,6 +260,11 @@ class Members:
         """The file with what the processes, and who asks their controllers, prove to know."""
         return self.folder / "secret"
 
+    @property
+    def iggy_root(self) -> Path:
+        """The file with the root user of Iggy's clients."""
+        return self.folder / "iggy-root"
+
     def plan(
         self,
         controllers: int,
@@ -260,14 +273,16 @@ class Members:
         fillable: bool = True,
         secret: bool = True,
         kafka: bool = False,
+        iggy: bool = False,
         minutes: float = 0,
         session_timeout_ms: int | None = None,
     ) -> None:
         """Folders and command lines; nothing runs yet.
 
         `secret`: the processes have one. `fillable`: the disks of the last controller and the last broker can
-        be filled, where file systems can be mounted. `kafka`: the brokers are told where to serve Kafka's
-        clients. `minutes`: how long a run takes. `session_timeout_ms`: None for the controllers' own."""
+        be filled, where file systems can be mounted. `kafka`, `iggy`: the brokers are told where to serve
+        clients of these protocols. `minutes`: how long a run takes. `session_timeout_ms`: None for the
+        controllers' own."""
         network = self.network
         (self.folder / "logs").mkdir(parents=True)
         at = {n: f"{network.address(n)}:{free_port()}" for n in range(1, controllers + 1)}
@@ -287,11 +302,16 @@ class Members:
             if kafka:
                 member.kafka = f"{network.address(host)}:{free_port()}"
                 member.command += ["--kafka", member.kafka]
+            if iggy:
+                member.iggy = f"{network.address(host)}:{free_port()}"
+                member.command += ["--iggy", member.iggy]
+                member.environment["IGGY_ROOT_PASSWORD_FILE"] = str(self.iggy_root)
             self.brokers.append(member)
         if fillable:
             for member in (self.controllers[-1], self.brokers[-1]):
                 self._give_small_disk(member, DISK_BYTES + int(minutes * MINUTE_BYTES))
         self.secret.write_text("chaos-" * 8)
+        self.iggy_root.write_text(f"iggy:{'chaos-' * 4}")
         for member in self.all:
             member.command += ["--data", str(member.data), "--http", member.http]
             if secret:
@@ -331,6 +351,11 @@ class Members:
     def kafka_servers(self) -> str:
         """For Kafka's clients; empty where there are to be none."""
         return ",".join(member.kafka for member in self.brokers if member.kafka)
+
+    @property
+    def iggy_servers(self) -> str:
+        """For Iggy's clients; empty where there are to be none."""
+        return ",".join(member.iggy for member in self.brokers if member.iggy)
 
     def leader(self) -> Member:
         """The controller that leads. StuckError when none does for long."""

@@ -84,6 +84,8 @@ class History:
     """By group: what its members were given, each member's in its order."""
     static: set[str] = field(default_factory=set)
     """Static members: one that joins again keeps its generation, and is given the same once more."""
+    repeating: set[str] = field(default_factory=set)
+    """Producers that send again what was not acknowledged: it may be there more than once."""
     through_groups: dict[str, list[Place]] = field(default_factory=dict)
     """Groups that have committed all that there is, and of what."""
 
@@ -103,6 +105,10 @@ class Recorder:
     def sent(self, writer: str, place: Place, order: int, once: bool, values: list[str]) -> None:
         """Before they leave; `order` is the first one's."""
         self._write(["sent", self._now_ms(), writer, *place, order, once, values])
+
+    def repeats(self, writer: str) -> None:
+        """A producer sends a value again, before any later one, until it is acknowledged."""
+        self._write(["repeats", writer])
 
     def told(self, fate: Fate, values: list[str], number: int = 0) -> None:
         """What became of them; `number` is the first one's."""
@@ -183,6 +189,8 @@ def _take(history: History, line: list[object]) -> None:
             messages = list(zip(numbers, values, strict=True))
             handed = Handed(member, life, generation, (topic, partition), messages)
             history.handed.setdefault(group, []).append(handed)
+        case ["repeats", str(writer)]:
+            history.repeating.add(writer)
         case ["static", str(member)]:
             history.static.add(member)
         case ["committed", str(group), list(places)]:

@@ -17,7 +17,8 @@ from tank_client.sync import Client
 from tests.chaos.checker import Log, violations
 from tests.chaos.copies import differing
 from tests.chaos.faults import Fault, Scene, possible
-from tests.chaos.load import TOPICS, topics_of
+from tests.chaos.iggy.clients import IggyProgramAccess
+from tests.chaos.load import IGGY, TOPICS, topics_of
 from tests.chaos.load_process import LoadProcess
 from tests.chaos.members import Member, Members, StuckError, stop_together, tied_to_us, until
 from tests.chaos.record import Fate, History, read
@@ -54,6 +55,8 @@ class Run:
     old_clients: bool
     only: str
     """What the names of the faults have in them that are made."""
+    iggy_python: str = ""
+    """The interpreter that has Iggy's client; empty: it has no part."""
     calm: bool = False
     """No fault is made: what is fenced all the same was only slow."""
     counts: Counter[str] = field(default_factory=Counter)
@@ -63,7 +66,7 @@ class Run:
     @property
     def topics(self) -> dict[str, int]:
         """With their partitions."""
-        return topics_of(bool(self.members.kafka_servers))
+        return topics_of(kafka=bool(self.members.kafka_servers), iggy=bool(self.iggy_python))
 
     def tell(self, text: str) -> None:
         """A line for whoever watches."""
@@ -75,11 +78,21 @@ class Run:
         members = self.members
         members.start_all()
         for topic, partitions in self.topics.items():
-            client.admin.create_topic(topic, partitions, BROKERS, SETTINGS[topic])
+            if topic not in IGGY:
+                client.admin.create_topic(topic, partitions, BROKERS, SETTINGS[topic])
         self.tell(f"{len(members.all)} processes are ready")
         python, folder = [*tied_to_us(), sys.executable], members.folder / "clients"
+        iggy = IggyProgramAccess(members.iggy_servers, self.iggy_python) if self.iggy_python else None
         load = LoadProcess(
-            python, folder, members.servers, self.rate, self.seed, self.old_clients, members.kafka_servers
+            python,
+            folder,
+            members.servers,
+            self.rate,
+            self.seed,
+            self.old_clients,
+            members.kafka_servers,
+            iggy,
+            iggy_root=members.iggy_root.read_text(),
         )
         try:
             load.await_all_get_on(HEAL_S)
@@ -152,6 +165,9 @@ class Run:
         log = read_all(client, self.topics)
         found = load.progress.broken + violations(history, log)
         self._sum_up(history, log)
+        if load.progress.healed:
+            said = ", ".join(f"{error} {count:,}" for error, count in sorted(load.progress.healed.items()))
+            self.tell(f"  Iggy's client did the same again after: {said}")
         if lossy := self.controllers.overview().lossy_elections:
             found.append(f"{lossy} elections took into account that messages are lost; none was due")
         found += self._others_serve(client, log)

@@ -118,6 +118,36 @@ def test_a_position_never_goes_back(tmp_path: Path, found: int, told: list[str])
     assert violations(read([tmp_path / "lines.jsonl"]), {}) == told
 
 
+def sent_again(tmp_path: Path) -> History:
+    """A writer that sends again what was not acknowledged: r0 and r1 in one request, then r2."""
+    recorder = Recorder(tmp_path / "lines.jsonl")
+    recorder.repeats("r")
+    recorder.sent("r", PLACE, 0, False, ["r0", "r1"])
+    recorder.told(Fate.STORED, ["r0", "r1"], 3)
+    recorder.sent("r", PLACE, 2, False, ["r2"])
+    recorder.told(Fate.STORED, ["r2"], 5)
+    recorder.close()
+    return read([tmp_path / "lines.jsonl"])
+
+
+@pytest.mark.parametrize(
+    ("log", "told"),
+    [
+        (["r0", "r1", "r0", "r1", "r2"], []),
+        (["r0", "r1", "r0", "r1", "r2", "r0", "r1"], []),  # an earlier try that came late
+        (["r0", "r2", "r0", "r1", "r2"], ["OUT OF ORDER: in t/0 r1 stands behind r2"]),
+        (["r0", "r1", "r0", "r1"], ["LOST: r2 was acknowledged"]),
+        (["r0", "r1", "r1", "r0", "r2"], ["MOVED: r0 was acknowledged as t/0 3", "MOVED: r1 was"]),
+    ],
+)
+def test_what_is_sent_again_may_be_there_more_than_once_and_first_in_its_order(
+    tmp_path: Path, log: list[str], told: list[str]
+) -> None:
+    found = violations(sent_again(tmp_path), {PLACE: list(enumerate(log, 1))})
+    assert [any(line.startswith(each) for line in found) for each in told] == [True] * len(told)
+    assert len(found) == len(told)
+
+
 def of_a_group(tmp_path: Path) -> History:
     """Two members, of which one comes in for the second generation; the group has read all of GOOD."""
     recorder = Recorder(tmp_path / "group.jsonl")

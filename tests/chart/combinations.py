@@ -163,6 +163,18 @@ COMBINATIONS: dict[str, Object] = {
         }}}
         for kind in ("controller", "broker")
     },
+    "Iggy's clients": {
+        "iggy": {"enabled": True},
+        "service": {"type": "NodePort", "iggyPort": 18090, "iggyNodePort": 30090},
+        "externalAccess": {
+            "enabled": True, "type": "NodePort", "host": "a.example", "firstIggyNodePort": 31000,
+        },
+        "broker": {"config": {"iggy_era": "V11", "iggy_poll_wait_ms": 500, "iggy_anonymous": False}},
+    },
+    "Iggy's clients, a root user of one's own": {
+        "iggy": {"enabled": True, "root": {"secretName": "tank-root", "key": "line"}},
+        "networkPolicy": {"enabled": True},
+    },
     "backups": {"backup": {"enabled": True, "snapshotClassName": "fast", "keep": 3}},
     "for tries": {kind: {"storage": {"emptyDir": True}} for kind in ("controller", "broker")},
     "Spark": {"spark": {"rbac": {"enabled": True}, "networkPolicy": {"enabled": True}}},

@@ -55,3 +55,17 @@ def test_nobody_calls_production_values_closed_which_name_no_clients() -> None:
 def test_the_page_says_that_metrics_and_health_are_open_to_all() -> None:
     page = (ROOT / "docs" / "kubernetes.md").read_text()
     assert "`networkPolicy.monitoring`" in page
+
+
+@pytest.mark.parametrize(
+    ("root", "name", "key"),
+    [({}, "tank-iggy-root", "root"), ({"secretName": "shared", "key": "a.line"}, "shared", "a.line")],
+)
+def test_it_is_said_how_to_read_the_root_user_of_iggys_clients(
+    chart: Path, root: Object, name: str, key: str
+) -> None:
+    said = notes(chart, {"iggy": {"enabled": True, "root": root}, "service": {"iggyPort": 18090}})
+    template = f'{{{{index .data "{key}" | base64decode}}}}{{{{"\\n"}}}}'
+    assert f"  kubectl -n data get secret {name} -o go-template='{template}'" in said.splitlines()
+    assert "tank.data.svc.cluster.local:18090" in said
+    assert "iggy" not in notes(chart, {}).lower()

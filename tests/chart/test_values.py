@@ -32,13 +32,10 @@ SAID = {
     "secret_file",
     "api_token_file",
     "iggy",
-    "iggy_era",
-    "iggy_anonymous",
-    "iggy_expose",
-    "iggy_poll_wait_ms",
+    "iggy_format",  # a topic's option says it, where one topic is to be stored otherwise
+    "iggy_heartbeat",  # off, as by Iggy: TCP's keepalive finds the clients that are gone
 }
-"""Options of brokers that the chart itself sets, that make no sense in a pod, or whose protocol has no
-Service in the chart (Iggy's)."""
+"""Options of brokers that the chart itself sets, or that make no sense in a pod."""
 
 
 def leaves(tree: Object, described: set[str], path: str = "") -> Iterator[str]:
@@ -126,6 +123,8 @@ def test_defaults_are_those_of_the_programs() -> None:
         ({"image": {"tag": 7}}, "/image/tag"),
         ({"persistence": {"whenDeleted": "Keep"}}, "/persistence/whenDeleted"),
         ({"security": {"runAsUser": 0}}, "/security/runAsUser"),
+        ({"broker": {"config": {"iggy_era": "B4"}}}, "/broker/config/iggy_era"),
+        ({"iggy": {"root": {"password": "iggy"}}}, "password"),
     ],
 )
 def test_what_makes_no_sense_is_refused_by_name(given: Object, said: str) -> None:

@@ -83,6 +83,7 @@ def check_iggy(state: ClusterState) -> None:
     assert len({(group.topic_id, group.name) for group in groups}) == len(groups) == iggy.group_count
     assert len({group.born for group in groups}) == len(groups)
     assert len({each.born for each in iggy.streams.values()}) == len(iggy.streams)
+    assert iggy.option_bytes == sum(part.option_bytes for _, part in parts)
     if parts or iggy.streams:
         assert state.feature_level >= feature_levels.IGGY
 

@@ -1,15 +1,18 @@
 """The parts of the end-to-end suite that need no cluster."""
 
+import base64
 import os
 import subprocess
 import sys
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
 from e2e.environment import PROGRAMS, ROOT, Environment, MissingError, of_node
+from e2e.iggy_package import UNPACK
 from e2e.images import KEPT, digest, forget, is_small_enough
-from e2e.load import packed
+from e2e.load import IGGY_ROOT, PACKAGES, packed, pod
 from e2e.release import commands
 from e2e.test_5_spark import LOAD, SLOWER, brought, example
 
@@ -66,6 +69,25 @@ def test_commands_are_taken_from_the_notes_as_they_stand() -> None:
         "Tank\n  tank.default.svc:11011\n\nDo:\n  kubectl get pods\n  echo hi | kubectl exec -i x -- cat\n"
     )
     assert commands(notes) == ["kubectl get pods", "echo hi | kubectl exec -i x -- cat"]
+
+
+def test_the_clients_pod_has_iggys_user_and_client_where_they_have_a_part() -> None:
+    def environment(*, with_iggy: bool) -> dict[str, object]:
+        (container,) = pod("tank:x", "node1", with_iggy=with_iggy)["spec"]["containers"]
+        return {each["name"]: each.get("value") or each["valueFrom"] for each in container["env"]}
+
+    found = environment(with_iggy=True)
+    assert found["IGGY_ROOT"] == {"secretKeyRef": {"name": IGGY_ROOT, "key": "root"}}
+    assert str(found["PYTHONPATH"]).split(":") == ["/clients/clients.zip", str(PACKAGES)]
+    assert "IGGY_ROOT" not in environment(with_iggy=False)
+
+
+def test_a_package_is_unpacked_in_a_pod(tmp_path: Path) -> None:
+    with ZipFile(tmp_path / "a.whl", "w") as wheel:
+        wheel.writestr("a_package/__init__.py", "")
+    sent = base64.b64encode((tmp_path / "a.whl").read_bytes())
+    subprocess.run([sys.executable, "-c", UNPACK, str(tmp_path / "into")], input=sent, check=True)
+    assert (tmp_path / "into" / "a_package" / "__init__.py").exists()
 
 
 def test_the_flights_come_slowly_enough_for_a_broker_to_die_meanwhile() -> None:

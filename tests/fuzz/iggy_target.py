@@ -21,9 +21,9 @@ from tank_protos.iggy.polled_messages import PollAnswer, PollSource
 from tank_protos.kafka import record_batch
 from tank_protos.wire.errors import WireError
 from tank_protos.wire.message import Message
-from tests.fuzz import mutate, seeds
+from tests.fuzz import mutate, random_iggy, seeds
 from tests.fuzz.codec_target import MEASURED_SHARE, read_both_ways, within_memory
-from tests.support.iggy.client_messages import ClientMessage, Header, received, sent
+from tests.support.iggy.client_messages import received, sent
 from tests.support.iggy.stored import NOW_MS, TOPIC_ID, request
 from tests.support.values.corpus_seeds import version_of
 
@@ -115,8 +115,8 @@ def messages(chance: Random) -> Counter[str] | None:
     name = chance.choice(list(ERA_NAMES))
     era = ERA_NAMES[name]
     origin_us = chance.choice((0, NOW_MS * 1000))
-    asked = request([_message(chance, origin_us) for _ in range(chance.randint(1, 4))], name)
-    area = mutate.payload(chance, bytes(asked.messages), sent([_message(chance, origin_us)], name))
+    asked = request([random_iggy.message(chance, origin_us) for _ in range(chance.randint(1, 4))], name)
+    area = mutate.payload(chance, bytes(asked.messages), sent([random_iggy.message(chance, origin_us)], name))
     asked = asked._replace(messages=memoryview(area))
     try:
         batch = bytearray(sent_messages.record_batch(asked, era, NOW_MS))
@@ -139,17 +139,3 @@ def _polled(chance: Random, batch: bytes) -> int:
     answer = PollAnswer(ERA_NAMES[name], TOPIC_ID, 0, 0)
     answer.add(PollSource(batch, NOW_MS, 1), 0, 1 << 20)
     return len(received(b"".join(answer.payload()), name).messages)
-
-
-def _message(chance: Random, origin_us: int) -> ClientMessage:
-    """A message from the half hour that begins then: V11 can't say much more in one send."""
-    headers: list[Header] = [
-        (chance.choice((b"k", b"iggy", b"x" * 40)), 2, chance.randbytes(chance.randint(1, 20)), 1 + place)
-        for place in range(chance.choice((0, 0, 1, 3)))
-    ]
-    return ClientMessage(
-        chance.randbytes(chance.randint(1, 60)),
-        chance.choice((0, chance.getrandbits(128))),
-        origin_us + chance.choice((0, chance.getrandbits(30))),
-        tuple(headers),
-    )

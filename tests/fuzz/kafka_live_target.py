@@ -87,7 +87,7 @@ KNOWN_BAD: Final = {
 class KafkaLiveBroker(LiveBroker):
     """The process, and the two clients that must not notice anything."""
 
-    known_bad = KNOWN_BAD
+    known_bad = tuple(KNOWN_BAD.items())
     levels = LEVELS
 
     def __init__(self, folder: Path) -> None:

@@ -10,7 +10,7 @@ import os
 import re
 import socket
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
 
@@ -74,13 +74,16 @@ _ADMIN_IDS = frozenset((7, 69, 70))
 class LiveBroker:
     """The process, and the client that must not notice anything."""
 
-    known_bad = KNOWN_BAD
+    known_bad: Sequence[tuple[str, bytes]] = tuple(KNOWN_BAD.items())
     levels = LEVELS
 
     def __init__(self, folder: Path, *arguments: str) -> None:
-        self.process = BrokerProcess(folder / "data", "--flush", "replicated", *arguments)
+        self.process = self._broker_over(folder / "data", "--flush", "replicated", *arguments)
         self._stored: list[bytes] = []
         self._lingering: list[socket.socket] = []
+
+    def _broker_over(self, data: Path, *arguments: str) -> BrokerProcess:
+        return BrokerProcess(data, *arguments)
 
     @contextlib.contextmanager
     def running(self) -> "Iterator[LiveBroker]":
@@ -142,6 +145,10 @@ class LiveBroker:
             stranger.sendall(data)
             if chance.random() < 0.5:
                 self._hear(stranger)
+        self._linger(chance, stranger)
+
+    def _linger(self, chance: Random, stranger: socket.socket) -> None:
+        """Closes the connection, or later."""
         if chance.random() < 0.2:
             self._lingering.append(stranger)
             if len(self._lingering) > LINGERING:
@@ -220,13 +227,14 @@ class LiveBroker:
     def _count_exactly(self) -> None:
         """Known bad frames, one a connection: each closes it without an answer, and is counted once."""
         before = refusals(self.process.metrics())
-        for frame in self.known_bad.values():
+        for _, frame in self.known_bad:
             for _ in range(EXACTLY):
                 with RawConnection(self._strangers_port) as stranger, contextlib.suppress(ConnectionError):
                     stranger.socket.sendall(frame)
                     raise AssertionError(f"{frame.hex()} was answered: {stranger.receive()}")
         counted = refusals(self.process.metrics()) - before
-        assert counted == dict.fromkeys(self.known_bad, EXACTLY), f"refusals counted: {counted}"
+        wanted = Counter(reason for reason, _ in self.known_bad for _ in range(EXACTLY))
+        assert counted == wanted, f"refusals counted: {counted}"
 
 
 def _values(answer: ConsumeResponse, number: int) -> list[bytes]:

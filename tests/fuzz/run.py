@@ -30,6 +30,7 @@ from tests.fuzz import (
     codec_target,
     flexible_target,
     forward_target,
+    iggy_live_target,
     iggy_session_target,
     iggy_target,
     kafka_live_target,
@@ -44,7 +45,7 @@ from tests.fuzz import (
 from tests.support.patience import patient
 
 SHARES = {
-    "messages": 0.36,
+    "messages": 0.34,
     "flexible": 0.03,
     "kafka": 0.05,
     "batches": 0.1,
@@ -55,11 +56,13 @@ SHARES = {
     "forward": 0.02,
     "pushes": 0.02,
     "kafka sessions": 0.03,
-    "iggy sessions": 0.01,
+    "iggy classic sessions": 0.01,
+    "iggy framed sessions": 0.01,
     "iggy": 0.03,
     "iggy messages": 0.01,
     "live": 0.05,
     "kafka live": 0.03,
+    "iggy live": 0.01,
 }
 """How the frames are divided: the slower a target, the fewer it gets."""
 
@@ -98,7 +101,8 @@ _ALONE: dict[str, Case] = {
     "forward": forward_target.conversation,
     "pushes": push_target.conversation,
     "kafka sessions": kafka_session_target.conversation,
-    "iggy sessions": iggy_session_target.conversation,
+    "iggy classic sessions": iggy_session_target.classic,
+    "iggy framed sessions": iggy_session_target.framed,
     "iggy": iggy_target.frame,
     "iggy messages": iggy_target.messages,
 }
@@ -145,6 +149,7 @@ def drive(target: str, case: Case, cases: Iterator[int], frames_each: int, seed:
 _LIVE: dict[str, type[live_target.LiveBroker]] = {
     "live": live_target.LiveBroker,
     "kafka live": kafka_live_target.KafkaLiveBroker,
+    "iggy live": iggy_live_target.IggyLiveBroker,
 }
 """The targets that are a process of their own."""
 
@@ -180,8 +185,10 @@ def frames_each(target: str) -> int:
         "pushes": push_target.FRAMES,
         "live": live_target.FRAMES,
         "kafka sessions": kafka_session_target.FRAMES,
-        "iggy sessions": iggy_session_target.FRAMES,
+        "iggy classic sessions": iggy_session_target.FRAMES,
+        "iggy framed sessions": iggy_session_target.FRAMES,
         "kafka live": kafka_live_target.FRAMES,
+        "iggy live": iggy_live_target.FRAMES,
     }
     return several.get(target, 1)
 

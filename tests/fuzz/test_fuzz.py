@@ -32,6 +32,8 @@ LAST_LINE = re.compile(r"([0-9,]+) frames, ([0-9]+) failures\n$")
         ("forward", 8_000),
         ("pushes", 2_400),
         ("kafka sessions", 2_000),
+        ("iggy classic sessions", 6_000),
+        ("iggy framed sessions", 6_000),
         ("iggy", 4_000),
         ("iggy messages", 3_000),
     ],
@@ -56,6 +58,14 @@ def test_a_live_broker_serves_on_beside_bad_kafka_clients(capsys: pytest.Capture
     assert run.main(["--target", "kafka live", "--frames", "8000"]) == 0
     output = capsys.readouterr().out
     for reason in ("truncated", "trailing_bytes", "unknown_request", "invalid_frame_size", "invalid_records"):
+        assert re.search(rf"\b{reason} [1-9]", output), output
+
+
+@pytest.mark.integration
+def test_a_live_broker_serves_on_beside_bad_iggy_clients(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run.main(["--target", "iggy live", "--frames", "3000"]) == 0
+    output = capsys.readouterr().out
+    for reason in ("truncated", "trailing_bytes", "no_iggy_client", "out_of_range"):
         assert re.search(rf"\b{reason} [1-9]", output), output
 
 

@@ -12,6 +12,8 @@ from fastcrc.crc32 import iscsi as crc32c
 from tank_protos import bundle, kernel
 from tank_protos.bundle import arrow, cut
 from tank_protos.bundle.decoding import Message, unpacked
+from tank_protos.iggy import polled_messages, sent_messages
+from tank_protos.iggy.eras import ERAS
 from tank_protos.kafka import produce_run as kafka_run
 from tank_protos.kafka import record_batch, records, transcode
 from tank_protos.kafka.codecs import KafkaCodec
@@ -21,10 +23,13 @@ from tank_protos.storage import produce_run, record_run
 from tank_protos.storage.index_record import RECORD
 from tank_protos.wire import varint
 from tank_protos.wire.errors import InvalidBundle, WireError
-from tests.fuzz import mutate, random_bundles, random_records
+from tests.fuzz import mutate, random_bundles, random_iggy, random_records
 from tests.fuzz.random_bundles import exact
 
-TWINNED: Final = (bundle, arrow, cut, produce_run, record_run, kafka_run, records, record_batch, transcode)
+TWINNED: Final = (
+    *(bundle, arrow, cut, produce_run, record_run, kafka_run, records, record_batch, transcode),
+    *(polled_messages, sent_messages),
+)
 """Importing them puts all pairs into `kernel.PAIRS`."""
 
 ELSEWHERE: Final = frozenset(("gathered_columns",))
@@ -375,6 +380,17 @@ def _stored_to_kafka(chance: Random) -> Call:
     )
 
 
+def _record_batch_of_iggy(chance: Random) -> Call:
+    asked, era = random_iggy.sent(chance)
+    return lambda record_batch: record_batch(asked, era, 1_700_000_000_000)
+
+
+def _messages_of(chance: Random) -> Call:
+    source, era = random_iggy.source(chance), chance.choice(ERAS)
+    lowest, most = chance.choice((0, 0, source.first, 2**61 + 1)), chance.choice((0, 1, 3, 1 << 20))
+    return lambda messages_of: messages_of(source, era, 2**63 + 5, 3, lowest, most)
+
+
 DRIVERS: Final[dict[str, Callable[[Random], Call]]] = {
     "read_header": _read_header,
     "validate": _validate,
@@ -397,5 +413,7 @@ DRIVERS: Final[dict[str, Callable[[Random], Call]]] = {
     "stored_to_tank": _stored_to_tank,
     "produced_to_kafka": _produced_to_kafka,
     "stored_to_kafka": _stored_to_kafka,
+    "record_batch": _record_batch_of_iggy,
+    "messages_of": _messages_of,
 }
 """By the name of a function: what makes a call of it."""

@@ -5,6 +5,7 @@ import importlib
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,11 +14,18 @@ from tank_protos import kernel
 from tank_protos.bundle import Codec, as_batch, encode, encode_sparse, read_header
 from tank_protos.bundle import cut as bundle_cut
 from tank_protos.bundle.decoding import Message
+from tank_protos.iggy import polled_messages, sent_messages
+from tank_protos.iggy.eras import ERA_NAMES
+from tank_protos.iggy.polled_messages import PollSource
 from tank_protos.kafka import produce_run as kafka_run
 from tank_protos.kafka import record_batch, records, transcode
+from tank_protos.kafka.codecs import KafkaCodec
 from tank_protos.kafka.records import KafkaRecord
 from tank_protos.storage import produce_run
 from tank_protos.wire.errors import OutOfRange, WireError
+from tests.support.iggy.client_messages import ClientMessage
+from tests.support.iggy.stored import NOW_MS, TOPIC_ID, request
+from tests.support.iggy.stored import stored as stored_of_iggy
 
 if kernel.NAME == "pure":
     pytest.skip("the compiled kernel is not built, or switched off", allow_module_level=True)
@@ -110,6 +118,30 @@ def stored(batch: bytes) -> list[Call]:
     ]
 
 
+def of_iggy(era: str) -> list[Call]:
+    """Calls that store a send, and answer a poll, good ones and bad ones."""
+    messages = [ClientMessage(b"x" * 40, 7, 1_000_001, ((b"k", 2, b"v", 3),))] * 30
+    sent, batch, named = request(messages, era), stored_of_iggy(messages, era).data, ERA_NAMES[era]
+    assert polled_messages
+    assert sent_messages
+    sources = (
+        PollSource(batch, NOW_MS, 1),
+        PollSource(batch[:-1], NOW_MS, 1),
+        PollSource(record_batch.encode(RECORDS, base_timestamp_ms=7, codec=KafkaCodec.GZIP), NOW_MS, 1),
+        PollSource(as_batch(SPARSE), NOW_MS, 1, is_bundle=True),
+        PollSource(as_batch(encode(VALUES, timestamps=5, codec=Codec.SNAPPY)), NOW_MS, 1, is_bundle=True),
+    )
+    return [
+        lambda: compiled("record_batch")(sent, named, NOW_MS),
+        lambda: compiled("record_batch")(sent._replace(messages=sent.messages[:-1]), named, NOW_MS),
+        *(
+            partial(compiled("messages_of"), source, named, TOPIC_ID, 0, lowest, 20)
+            for source in sources
+            for lowest in (0, 5)
+        ),
+    ]
+
+
 def calls() -> list[Call]:
     """Each compiled function, over good input and bad."""
     batch = as_batch(encode([b"x" * 40], timestamps=5))
@@ -145,6 +177,10 @@ def calls() -> list[Call]:
         *stored(as_batch(SPARSE)),
         *stored(as_batch(encode(VALUES * 20, timestamps=5, codec=Codec.SNAPPY))),
         *stored(as_batch(DENSE[:-1])),
+        *of_iggy("S"),
+        *of_iggy("B1"),
+        *of_iggy("B3"),
+        *of_iggy("V11"),
     ]
 
 

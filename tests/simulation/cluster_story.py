@@ -24,6 +24,8 @@ from tests.simulation.clients.group_members import GroupMember
 from tests.simulation.clients.group_swarm import SETTLES_US, GroupSwarm
 from tests.simulation.clients.kafka_producers import KafkaProducer
 from tests.simulation.clients.producers import Producer
+from tests.simulation.iggy.iggy_crowd import IggyCrowd
+from tests.simulation.iggy.iggy_ledger import IggyLedger
 from tests.simulation.ingredients import Ingredient, Wanted, any_topic, ingredients
 from tests.simulation.world import faults
 from tests.simulation.world.adversary import Adversary
@@ -68,12 +70,13 @@ class ClusterStory:
             for n in range(1, chance.choice((3, 3, 4, 5)) + 1)
         }
         self.among = ingredients(world)
+        self.iggy = IggyCrowd(seed, IggyLedger(world, self.books, self.cluster.metadata_books))
         self._wanted = [any_topic(world, n, self.among) for n in range(chance.choice((1, 1, 2)))]
         # What is forwarded goes by the view of two brokers: the books could not tell by which topic's id.
         if chance.random() < 0.5 and Ingredient.FORWARDING not in self.among:
             self._wanted.append(any_topic(world, 9, self.among))
             self._wanted[-1].fleeting = True
-        if Ingredient.GROUPS in self.among:
+        if self.among & {Ingredient.GROUPS, Ingredient.IGGY}:
             self._wanted.append(self.swarm.topic())
         self.orders = Orders(self.cluster, self.brokers, self._wanted, self.among)
         machines: list[Machine] = [*self.cluster.nodes.values(), *self.brokers.values()]
@@ -112,7 +115,7 @@ class ClusterStory:
                 )
         for machine in self.brokers.values():
             machine.new_member_id = self.group_books.new_member_id
-            if Ingredient.GROUPS in self.among:
+            if self.among & {Ingredient.GROUPS, Ingredient.IGGY}:
                 machine.groups = self.swarm.settings
                 machine.limits = replace(machine.limits, group_sweep_ms=self.swarm.sweep_ms)
         if Ingredient.FORWARDING in self.among:
@@ -134,6 +137,8 @@ class ClusterStory:
         world = self.world
         made_of = sorted(one.name.lower().replace("_", " ") for one in self.among)
         world.say("STORY", "is made of %s; topics %s", made_of, [(w.name, w.settings) for w in self._wanted])
+        if Ingredient.IGGY in self.among:
+            self.iggy.begin(self.network, self.addresses, self.brokers)
         for node in self.cluster.nodes.values():
             node.start()
         world.after(SECOND, None, self._watch)
@@ -227,6 +232,8 @@ class ClusterStory:
 
     def _clients_of(self, wanted: Wanted, target: Target) -> Iterator[Client]:
         if wanted.name == GROUPS_TOPIC:
+            if Ingredient.GROUPS not in self.among:
+                return iter(())
             topics = [each for each in self._wanted if not each.fleeting and each is not wanted]
             return self.swarm.members_of(self.world, self.books, self.group_books, target, topics)
         partitions = sum(each.partitions for each in self._wanted)
@@ -407,6 +414,7 @@ class ClusterStory:
         self.faults.stop()
         self.network.weather = Weather(pieces=self.network.weather.pieces)
         self.swarm.come_to_rest()
+        self.iggy.come_to_rest()
         self._settle_defaults()
         for machine in self.brokers.values():
             if machine.broker is not None and any(
@@ -418,7 +426,7 @@ class ClusterStory:
 
         def serves() -> bool:
             fresh = all(self._is_served(client, answered) for client in self._all_clients())
-            return fresh and all(wanted.topic_id for wanted in self._wanted)
+            return fresh and all(wanted.topic_id for wanted in self._wanted) and not self._iggys_wait
 
         done = world.run_until(world.now + HEALS_WITHIN_US, serves)
         must(done, "the cluster did not heal: %s", self._who_waits(answered))
@@ -430,6 +438,8 @@ class ClusterStory:
             client.active = isinstance(client, Consumer)
             if isinstance(client, Consumer):
                 client.read_again()
+        self.iggy.write(active=False)
+        self.iggy.read_again()
         done = world.run_until(world.now + HEALS_WITHIN_US // 2, lambda: not self._complaint())
         if not done:
             # What a leader wrote last and had not committed stays at followers until its successor writes.
@@ -437,11 +447,18 @@ class ClusterStory:
             for active in (True, False):
                 for client in last:
                     client.active = active
+                self.iggy.write(active=active)
                 world.run_until(world.now + 2 * SECOND)
             done = world.run_until(world.now + HEALS_WITHIN_US // 2, lambda: not self._complaint())
         must(done, "the cluster did not come to rest: %s", self._complaint())
         self.books.check_acknowledged()
+        self.iggy.ledger.check_once()
         self._check_replicas()
+
+    @property
+    def _iggys_wait(self) -> str:
+        """Which of Iggy's clients are not served again; empty: all are, or there are none."""
+        return self.iggy.waits if Ingredient.IGGY in self.among else ""
 
     def _settle_defaults(self) -> None:
         """A roll that gives all brokers one default flush ends: while they differ, a follower that fsyncs
@@ -482,7 +499,7 @@ class ClusterStory:
                 for topic in state.topics.values()
                 for n, p in enumerate(topic.partitions)
             )
-        return f"{waiting or 'topics were not created'}; {shown}"
+        return f"{waiting or self._iggys_wait or 'topics were not created'}; {shown}"
 
     def _complaint(self) -> str:
         state = self._state()
@@ -503,4 +520,4 @@ class ClusterStory:
         for client in self._all_clients():
             if isinstance(client, Consumer) and not client.has_all:
                 return f"{client.name} has not read everything"
-        return ""
+        return self.iggy.complaint if Ingredient.IGGY in self.among else ""

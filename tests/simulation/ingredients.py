@@ -33,14 +33,16 @@ class Ingredient(Enum):
 
     GROUPS = 0.3, "groups of consumers share partitions, by Kafka's classic protocol"
 
+    IGGY = 0.08, "clients of Iggy's protocol make streams and topics, write, read alone and in groups"
+
     def __init__(self, probability: float, about: str) -> None:
         self.probability = probability
         self.about = about
 
 
-OF_OWN_CHANCE = (Ingredient.GROUPS,)
-"""Whether a story has these is drawn apart from its other chances: a story without them is what it was before
-there were any."""
+OF_OWN_CHANCE = (Ingredient.GROUPS, Ingredient.IGGY)
+"""Whether a story has one of these is drawn apart from its other chances: a story without it is what it was
+before there was any."""
 
 
 def ingredients(world: World) -> frozenset[Ingredient]:

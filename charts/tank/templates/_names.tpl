@@ -28,6 +28,8 @@ without a hash, keeps its names.
 {{- define "tank.members" -}}{{ include "tank.name" . }}-members{{- end }}
 {{/* The name of the Secret with the cluster's secret. */}}
 {{- define "tank.secret" -}}{{ .Values.clusterSecret.secretName | default (printf "%s-secret" (include "tank.name" .)) }}{{- end }}
+{{/* The name of the Secret with the root user of Iggy's clients. */}}
+{{- define "tank.iggyRoot" -}}{{ .Values.iggy.root.secretName | default (printf "%s-iggy-root" (include "tank.name" .)) }}{{- end }}
 {{/* The name of the cluster-wide role and binding. */}}
 {{- define "tank.zones" -}}{{ .Release.Namespace }}-{{ include "tank.broker" . }}-zones{{- end }}
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tank_cli.groups.progress import GroupProgress, PartitionProgress, progress_of
+from tank_cli.groups.show import titles_of
 from tank_cli.shell.complete import complete_groups, complete_topics
 from tank_cli.shell.exit_codes import CliError, ExitCode
 from tank_cli.shell.figures import count_text, plural, time_text
@@ -42,10 +43,11 @@ def lag(session: CommandSession, groups: tuple[str, ...], topics: tuple[str, ...
         if topics:
             client.admin.describe_topics(topics)
         found = _found(client, session.servers, groups, topics)
+        titles = titles_of(client, [each.group for each in found])
     most = limit or (len(found) if session.as_json else SHOWN)
     shown = found[:most]
     if session.as_json:
-        print_json({"groups": [_group_json(each) for each in shown]})
+        print_json({"groups": [_group_json(each, titles.get(each.group)) for each in shown]})
     elif not found:
         done("No consumer group has committed a position here.")
     elif groups:
@@ -53,7 +55,7 @@ def lag(session: CommandSession, groups: tuple[str, ...], topics: tuple[str, ...
         print_table(columns, [_partition_row(each.group, part) for each in shown for part in each.partitions])
     else:
         columns = ["Group", ">Topics", ">Partitions", ">Lag", "Committed", ""]
-        print_table(columns, [_group_row(each) for each in shown])
+        print_table(columns, [_group_row(each, titles.get(each.group)) for each in shown])
     _say_what_lacks(found, shown, session, named=bool(groups))
 
 
@@ -108,10 +110,10 @@ def _partition_row(group: str, part: PartitionProgress) -> list[str]:
     ]
 
 
-def _group_row(each: GroupProgress) -> list[str]:
+def _group_row(each: GroupProgress, title: str | None) -> list[str]:
+    notes = [title] if title else []
     if each.problem:
-        return [each.group, "-", "-", "-", "-", "its coordinator does not answer"]
-    notes = []
+        return [each.group, "-", "-", "-", "-", ", ".join([*notes, "its coordinator does not answer"])]
     if each.expired:
         notes.append(f"{count_text(each.expired)} expired unread")
     if each.unknown:
@@ -126,9 +128,10 @@ def _group_row(each: GroupProgress) -> list[str]:
     ]
 
 
-def _group_json(each: GroupProgress) -> dict[str, Json]:
+def _group_json(each: GroupProgress, title: str | None) -> dict[str, Json]:
     return {
         "group": each.group,
+        "title": title,
         "lag": each.lag,
         "problem": each.problem or None,
         "partitions": [part.json() for part in each.partitions],

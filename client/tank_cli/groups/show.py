@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tank_client.model import GroupDescription, GroupMember, GroupSummary
     from tank_client.sync import Client
 
+IGGYS = "iggy:"  # how names of groups and consumers of Iggy's clients begin
 LISTING = "tank group list"  # what to type when a group to look at or to change is not there
 GROUP = click.argument("name", metavar="GROUP", shell_complete=complete_groups)
 
@@ -30,7 +31,7 @@ def list_groups(session: CommandSession, names: bool, state: str | None) -> None
     """List the consumer groups.
 
     Those of Kafka's clients and of Spark's queries are among them. `-`: the brokers are of a version that
-    can't say.
+    can't say. Groups of Iggy's clients are followed by their stream, topic and name.
     """
     with session.client() as client:
         found = sorted(client.admin.groups(), key=lambda each: each.name)
@@ -50,6 +51,7 @@ def list_groups(session: CommandSession, names: bool, state: str | None) -> None
                         "state": state_of(each),
                         "protocol_type": each.protocol_type,
                         "members": each.members,
+                        "title": each.title or None,
                     }
                     for each in found
                 ]
@@ -67,10 +69,11 @@ def list_groups(session: CommandSession, names: bool, state: str | None) -> None
                 state_of(each) or "-",
                 "-" if each.members is None else count_text(each.members),
                 each.protocol_type or "-",
+                each.title,
             ]
             for each in found
         ]
-        print_table(["Group", "State", ">Members", "Type"], rows)
+        print_table(["Group", "State", ">Members", "Type", ""], rows)
 
 
 def state_of(group: "GroupSummary") -> str | None:
@@ -92,10 +95,11 @@ def describe(session: CommandSession, name: str) -> None:
     with session.client() as client:
         found = described_group(client, name)
         rows = partitions_of(client, session.servers, found)
+        title = titles_of(client, [name]).get(name, "")
     if session.as_json:
-        print_json(description_json(found, rows))
+        print_json(description_json(found, rows, title))
         return
-    print_facts(facts(found, rows))
+    print_facts(facts(found, rows, title))
     if rows:
         print_gap()
         columns = ["Topic", ">Partition", ">Next", ">End", ">Lag", "Committed", "Member", ""]
@@ -165,10 +169,17 @@ def labels(members: "tuple[GroupMember, ...]") -> dict[str, str]:
     }
 
 
-def facts(found: "GroupDescription", rows: list[PartitionProgress]) -> list[tuple[str, str]]:
+def titles_of(client: "Client", names: list[str]) -> dict[str, str]:
+    """What people know groups of Iggy's clients by, as far as one of these is one."""
+    if not any(name.startswith(IGGYS) for name in names):
+        return {}
+    return {each.name: each.title for each in client.admin.groups() if each.title}
+
+
+def facts(found: "GroupDescription", rows: list[PartitionProgress], title: str = "") -> list[tuple[str, str]]:
     """The lines above the table of `tank group describe`."""
     lag = sum(each.lag or 0 for each in rows)
-    shown = [("group", found.name), ("state", found.state.value)]
+    shown = [("group", found.name), *([("is", title)] if title else ()), ("state", found.state.value)]
     if found.protocol_type:
         shown.append(("type", found.protocol_type))
     if found.protocol:
@@ -204,10 +215,13 @@ def member_row(member: "GroupMember") -> list[str]:
     ]
 
 
-def description_json(found: "GroupDescription", rows: list[PartitionProgress]) -> dict[str, Json]:
+def description_json(
+    found: "GroupDescription", rows: list[PartitionProgress], title: str = ""
+) -> dict[str, Json]:
     """The shape of `tank group describe --output json`."""
     return {
         "group": found.name,
+        "title": title or None,
         "state": found.state.value,
         "protocol_type": found.protocol_type,
         "protocol": found.protocol,

@@ -15,6 +15,14 @@ TOPIC_COMMANDS: dict[str, LazyCommand] = {
     "list": LazyCommand("tank_cli.iggy.topics:list_topics", "List the topics that Iggy's clients see."),
     "create": LazyCommand("tank_cli.iggy.topics:create", "Create a topic in a stream."),
     "rename": LazyCommand("tank_cli.iggy.topics:rename", "Rename a topic for Iggy's clients."),
+    "alter": LazyCommand(
+        "tank_cli.iggy.topic_changes:alter",
+        "Change a topic's retention, durability or size of segments, or add partitions.",
+    ),
+    "shrink": LazyCommand(
+        "tank_cli.iggy.topic_changes:shrink",
+        "Remove the partitions of the highest numbers, with all their messages.",
+    ),
     "delete": LazyCommand("tank_cli.iggy.topics:delete", "Delete a topic with all its messages."),
     "purge": LazyCommand("tank_cli.iggy.topics:purge", "Delete all messages of a topic."),
 }

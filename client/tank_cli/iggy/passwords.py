@@ -39,7 +39,7 @@ def new_password(password_file: Path | None, name: str) -> "Secret":
         )
         password = Secret(str(typed).encode(errors="surrogateescape"))
     else:
-        raise CliError("There is nobody to ask for the password: say --password-file.", ExitCode.USAGE)
+        raise CliError("There is no terminal to ask for the password: say --password-file.", ExitCode.USAGE)
     if problem := password_problem(len(password)):
         raise CliError(f"{problem[:1].upper()}{problem[1:]}.", ExitCode.USAGE)
     return password

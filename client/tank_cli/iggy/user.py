@@ -8,7 +8,7 @@ import click
 
 from tank_cli.cluster.options import controller_options
 from tank_cli.iggy.passwords import hashed, new_password, password_option
-from tank_cli.iggy.rights import SERVER, STREAM, TOPIC, births_of, parse_permissions, permission_rows
+from tank_cli.iggy.rights import SERVER, STREAM, TOPIC, parse_permissions
 from tank_cli.shell.exit_codes import CliError, ExitCode
 from tank_cli.shell.lazy import LazyCommand, LazyGroup
 from tank_cli.shell.output import done, print_facts, print_json, print_table
@@ -83,6 +83,7 @@ def create(
     The first one of a cluster is the root user, with all rights, which a broker creates, too.
     """
     from tank_protos.generated import control_pb2 as pb
+    from tank_protos.users.rights_text import births_of
     from tank_protos.users.rules import user_name_problem
 
     if problem := user_name_problem(name):
@@ -176,6 +177,7 @@ def permissions(
     one.
     """
     from tank_protos.generated import control_pb2 as pb
+    from tank_protos.users.rights_text import births_of
 
     found = named(controllers, name)
     is_change = bool(server or stream or topic)
@@ -249,6 +251,8 @@ def _json(found: "pb.User") -> "dict[str, Json]":
 
 
 def _permissions_json(found: "pb.User") -> "Json":
+    from tank_protos.users.rights_text import permission_rows
+
     given = _permissions_of(found)
     if given is None:
         return None
@@ -262,6 +266,8 @@ def _permissions_of(found: "pb.User") -> "Permissions | None":
 
 
 def _show_permissions(session: CommandSession, found: "pb.User") -> None:
+    from tank_protos.users.rights_text import permission_rows
+
     given = _permissions_of(found)
     if session.as_json:
         print_json({"name": found.name, "permissions": _permissions_json(found)})

@@ -54,9 +54,9 @@ class AskedForClients:
 def connections(session: CommandSession, chosen: tuple[int, ...], requests: bool, limit: int | None) -> None:
     """Show the clients that are connected to the brokers.
 
-    Those of TANK's protocol and of Kafka's, the oldest connection of each broker first. IN and OUT are bytes
-    as the broker's system counts them; OUT only what the client has confirmed. Connections between brokers
-    are left out.
+    Those of TANK's protocol, of Kafka's and of Iggy's, the oldest connection of each broker first. SOFTWARE
+    of an Iggy client begins with the era of its protocol. IN and OUT are bytes as the broker's system counts
+    them; OUT only what the client has confirmed. Connections between brokers are left out.
     """
     with session.client() as client:
         brokers = {each.broker_id: each for each in client.admin.brokers()}

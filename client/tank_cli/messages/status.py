@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tank_cli.messages.iggy_eras import eras_text, iggy_eras
 from tank_cli.messages.topic import total_bytes, total_messages
 from tank_cli.shell.broker_reports import troubles_json
 from tank_cli.shell.figures import bytes_text, count_text, is_nearly_full, plural, seconds_text, time_text
@@ -33,6 +34,8 @@ class Overview:
     brokers: "list[BrokerDescription]"
     report: "BrokerReport | None"
     round_trip_s: float | None
+    eras: dict[str, int] | None
+    """Connections of Iggy clients, by era; None: the broker can't list its clients."""
 
 
 @click.command()
@@ -75,6 +78,7 @@ def ask(client: "Client", servers: str) -> Overview:
     topics: list[TopicDescription] = []
     brokers: list[BrokerDescription] = []
     report: BrokerReport | None = None
+    eras: dict[str, int] | None = None
     try:
         times = []
         for _ in range(3):
@@ -86,9 +90,10 @@ def ask(client: "Client", servers: str) -> Overview:
         if features.version >= OUR_FIRST_VERSION:
             brokers = client.admin.brokers()
             report = client.admin.describe_broker()
+            eras = iggy_eras(client)
     except errors.FeatureMissing:
         pass
-    return Overview(servers, status, features, topics, brokers, report, round_trip_s)
+    return Overview(servers, status, features, topics, brokers, report, round_trip_s, eras)
 
 
 def facts(overview: Overview) -> list[tuple[str, str]]:
@@ -118,7 +123,7 @@ def facts(overview: Overview) -> list[tuple[str, str]]:
     if size is not None:
         rows.append(("size", bytes_text(size)))
     if report is not None:
-        rows += disk_facts(report)
+        rows += disk_facts(report, overview.eras or {})
     leaderless = without_leader(overview.topics)
     if leaderless:
         rows.append(("without leader", ", ".join(leaderless)))
@@ -127,13 +132,14 @@ def facts(overview: Overview) -> list[tuple[str, str]]:
     return rows
 
 
-def disk_facts(report: "BrokerReport") -> list[tuple[str, str]]:
+def disk_facts(report: "BrokerReport", eras: dict[str, int]) -> list[tuple[str, str]]:
     """The lines about the broker's folder, disk, files and clients."""
     rows = [("data folder", f"{report.data_folder}, {bytes_text(report.data_bytes)}")]
     if report.free_bytes is not None and report.disk_bytes is not None:
         rows.append(("disk", f"{bytes_text(report.free_bytes)} free of {bytes_text(report.disk_bytes)}"))
     rows.append(("open files", f"{count_text(report.open_files)} of logs"))
-    rows.append(("connections", count_text(report.connections)))
+    of_iggy = eras_text(eras)
+    rows.append(("connections", count_text(report.connections) + (f"; {of_iggy}" if of_iggy else "")))
     return rows
 
 
@@ -162,6 +168,11 @@ def print_troubles(report: "BrokerReport") -> None:
         rows = [[stray.path, bytes_text(stray.size_bytes)] for stray in report.stray_folders]
         print_table(["Stray folder", ">Size"], rows)
         warn("Stray folders belong to no topic of this cluster and are never used: move or delete them.")
+
+
+def eras_json(eras: dict[str, int] | None) -> Json:
+    """Connections of Iggy clients by era; null: the broker can't say."""
+    return None if eras is None else [{"era": era, "connections": count} for era, count in eras.items()]
 
 
 def kind(version: int) -> str:
@@ -216,6 +227,7 @@ def overview_json(overview: Overview) -> dict[str, Json]:
         "disk_bytes": report.disk_bytes if report else None,
         "open_files": report.open_files if report else None,
         "connections": report.connections if report else None,
+        "iggy_eras": eras_json(overview.eras),
         "troubles": troubles_json(report) if report else None,
         "stray_folders": [
             {"path": stray.path, "size_bytes": stray.size_bytes} for stray in report.stray_folders

@@ -112,11 +112,17 @@ def _announce(started: "Started", as_json: bool) -> None:
         click.echo(json.dumps(fields))
     else:
         click.echo(_sentence(started))
-    served = [each for each in (started.listen, started.kafka, started.iggy) if each is not None]
+    served = [each for each in (started.listen, started.kafka) if each is not None]
     if within_reach := [str(address) for address in served if not address.is_loopback]:
         _warn(
             f"other machines can reach {' and '.join(within_reach)}, and there is no authentication yet: "
             "they can read, write and delete everything",
+            as_json,
+        )
+    if started.iggy is not None and not started.iggy.is_loopback:
+        _warn(
+            f"other machines can reach {started.iggy}: Iggy's clients log in, but nothing is encrypted, "
+            "passwords neither",
             as_json,
         )
     if started.http is not None and not started.http.is_loopback:

@@ -245,13 +245,30 @@ SHAPES: dict[str, tuple[Json, ...]] = {
             "value_base64": "/w==",
         },
     ),
-    "lag": ({"groups": [{"group": "audit", "lag": 12, "problem": None, "partitions": [_PROGRESS]}]},),
+    "lag": (
+        {
+            "groups": [
+                {"group": "audit", "title": None, "lag": 12, "problem": None, "partitions": [_PROGRESS]}
+            ]
+        },
+    ),
     "group list": (
-        {"groups": [{"group": "billing", "state": "stable", "protocol_type": "consumer", "members": 2}]},
+        {
+            "groups": [
+                {
+                    "group": "billing",
+                    "state": "stable",
+                    "protocol_type": "consumer",
+                    "members": 2,
+                    "title": None,
+                }
+            ]
+        },
     ),
     "group describe": (
         {
             "group": "billing",
+            "title": None,
             "state": "stable",
             "protocol_type": "consumer",
             "protocol": "uniform",
@@ -332,6 +349,7 @@ SHAPES: dict[str, tuple[Json, ...]] = {
             "disk_bytes": 214748364800,
             "open_files": 4,
             "connections": 1,
+            "iggy_eras": [{"era": "B3", "connections": 1}],
             "troubles": [
                 {
                     "topic": "flights",
@@ -463,6 +481,8 @@ SHAPES: dict[str, tuple[Json, ...]] = {
     ),
     "iggy topic create": ({"stream": "main", "topic": "orders", "number": 0},),
     "iggy topic rename": ({"stream": "main", "topic": "bills", "number": 0},),
+    "iggy topic alter": ({"stream": "main", "topic": "orders", "altered": True},),
+    "iggy topic shrink": ({"stream": "main", "topic": "orders", "removed": 2, "partitions": 1},),
     "iggy topic delete": ({"deleted": "orders", "stream": "main"},),
     "iggy topic purge": ({"purged": "orders", "stream": "main"},),
     "iggy group list": ({"groups": [{"stream": "main", "topic": "orders", "number": 0, "name": "readers"}]},),

@@ -45,6 +45,8 @@ MOST_GROUPS: Final = 500
 """How many groups one request names: brokers take twice as many."""
 LISTS_STATES: Final = 1
 """The version of ListGroups from which on it lists all groups, with their states."""
+LISTS_TITLES: Final = 2
+"""The version from which on it says what people know a group by."""
 
 
 def shares_partitions(server: Features) -> bool:
@@ -118,7 +120,7 @@ def group_summaries() -> ClientOperation[list[GroupSummary]]:
     def build(server: Features) -> ListGroupsRequest:
         need(server, "list_groups", "consumer groups")
         newest = server.features["list_groups"][1]
-        return ListGroupsRequest(version=min(newest, LISTS_STATES))
+        return ListGroupsRequest(version=min(newest, LISTS_TITLES))
 
     def read(answer: ListGroupsResponse, server: Features) -> list[GroupSummary]:
         error = error_of(answer.error, "", -1, answer.message)
@@ -127,7 +129,7 @@ def group_summaries() -> ClientOperation[list[GroupSummary]]:
         if server.features["list_groups"][1] < LISTS_STATES:
             return [GroupSummary(name) for name in answer.groups]
         return [
-            GroupSummary(each.group, each.protocol_type, _state(each.state), each.members)
+            GroupSummary(each.group, each.protocol_type, _state(each.state), each.members, each.title)
             for each in answer.listed
         ]
 

@@ -73,21 +73,21 @@ class Changes:
         found = await self._leader.overview()
         if draining and (problem := checks.drain_problem(found, broker_id)):
             raise ApiError(HTTPStatus.CONFLICT, "too_few_brokers", problem)
-        await self._command(pb.Command(set_broker=checks.draining(broker_id, on=draining)))
-        load = checks.load_of(await _afterwards(self._leader.overview()), broker_id)
+        await self.command(pb.Command(set_broker=checks.draining(broker_id, on=draining)))
+        load = checks.load_of(await afterwards(self._leader.overview()), broker_id)
         return {"broker": broker_id, "draining": draining, "replicas": load.replicas, "leads": load.leads}
 
     async def remove_broker(self, asked: ApiRequest) -> Json:
         """Removes a broker that is drained and stopped."""
         broker_id = asked.path.integer("broker_id")
         checks.check_remove(checks.load_of(await self._leader.overview(), broker_id))
-        await self._command(pb.Command(remove_broker=pb.RemoveBroker(broker_id=broker_id)))
+        await self.command(pb.Command(remove_broker=pb.RemoveBroker(broker_id=broker_id)))
         return {"removed": broker_id}
 
     async def balance(self, asked: ApiRequest) -> Json:
         """Begins to balance loads and leaders."""
         await self._leader.change(lambda admin: admin.Balance(pb.BalanceRequest()))
-        found = await _afterwards(self._leader.overview())
+        found = await afterwards(self._leader.overview())
         loads: list[Json] = [
             {"broker_id": load.broker.broker_id, "replicas": load.replicas, "leads": load.leads}
             for load in found.brokers
@@ -105,8 +105,8 @@ class Changes:
             replication_factor=body.integer("replication_factor"),
             settings=_settings(body.settings("settings")),
         )
-        await self._command(pb.Command(create_topic=create))
-        return await _afterwards(self._reads.topic_json(create.name))
+        await self.command(pb.Command(create_topic=create))
+        return await afterwards(self._reads.topic_json(create.name))
 
     async def alter_topic(self, asked: ApiRequest) -> Json:
         """Changes settings and adds partitions; all other settings stay."""
@@ -115,22 +115,23 @@ class Changes:
         if not settings and "partitions" not in body:
             raise invalid("say `partitions`, or `settings` that are to change")
         alter = pb.AlterTopic(
-            topic_id=await self._topic_id(name),
+            topic_id=await self.topic_id(name),
             partitions=body.integer("partitions") if "partitions" in body else 0,
             set=_settings(settings),
             unset=[key for key, value in settings.items() if value is None],
         )
-        await self._command(pb.Command(alter_topic=alter))
-        return await _afterwards(self._reads.topic_json(name))
+        await self.command(pb.Command(alter_topic=alter))
+        return await afterwards(self._reads.topic_json(name))
 
     async def delete_topic(self, asked: ApiRequest) -> Json:
         """Deletes a topic and its messages."""
         name = asked.path.text("topic")
-        delete = pb.DeleteTopic(topic_id=await self._topic_id(name))
-        await self._command(pb.Command(delete_topic=delete))
+        delete = pb.DeleteTopic(topic_id=await self.topic_id(name))
+        await self.command(pb.Command(delete_topic=delete))
         return {"deleted": name}
 
-    async def _topic_id(self, name: str) -> int:
+    async def topic_id(self, name: str) -> int:
+        """The id of the topic that clients of TANK and Kafka know by this name."""
         (row,) = await self._reads.rows(pb.PartitionsRequest(topics=[name], limit=1))
         return row.topic.topic.topic_id
 
@@ -142,7 +143,7 @@ class Changes:
         kind = pb.ElectLeader.UNCLEAN if unclean else pb.ElectLeader.PREFERRED
         elect = pb.ElectLeader(kind=kind, partitions=[_ref(row)])
         await self._on_partition(pb.Command(elect_leader=elect), row, unclean=unclean)
-        after = await _afterwards(self._reads.row(asked.path))
+        after = await afterwards(self._reads.row(asked.path))
         return {
             **_place(after),
             "leader": after.partition.leader or None,
@@ -158,7 +159,7 @@ class Changes:
             replicas=asked.body.integers("to"),
         )
         await self._on_partition(pb.Command(reassign=pb.Reassign(partitions=[placed])), row)
-        return _moved(await _afterwards(self._reads.row(asked.path)))
+        return _moved(await afterwards(self._reads.row(asked.path)))
 
     async def cancel_move(self, asked: ApiRequest) -> Json:
         """Cancels a move: the added replicas are removed."""
@@ -167,10 +168,10 @@ class Changes:
             raise ApiError(HTTPStatus.CONFLICT, "not_moving", problem)
         cancel = pb.CancelReassign(partitions=[_ref(row)])
         await self._on_partition(pb.Command(cancel_reassign=cancel), row)
-        return _moved(await _afterwards(self._reads.row(asked.path)))
+        return _moved(await afterwards(self._reads.row(asked.path)))
 
     async def _on_partition(self, command: pb.Command, row: Row, *, unclean: bool = False) -> None:
-        outcome = await self._command(command)
+        outcome = await self.command(command)
         try:
             checks.check_partition(outcome, row, unclean=unclean)
         except checks.CheckRefusedError as error:
@@ -180,7 +181,8 @@ class Changes:
             # Errors about the brokers that the body names, not about the path.
             raise ApiError(HTTPStatus.CONFLICT, error.error.name.lower(), error.message) from None
 
-    async def _command(self, command: pb.Command) -> pb.ProposalOutcome:
+    async def command(self, command: pb.Command) -> pb.ProposalOutcome:
+        """Has the leading controller carry a command out."""
         command.now_ms = self._now_ms()
         try:
             return await self._leader.change(lambda admin: admin.Change(command))
@@ -191,7 +193,7 @@ class Changes:
             raise ApiError(HTTPStatus.CONFLICT, "too_few_brokers", error.message) from None
 
 
-async def _afterwards(read: Awaitable[Found]) -> Found:
+async def afterwards(read: Awaitable[Found]) -> Found:
     """Reads the result of a change that was made. A failed read must not answer "ask again", or clients would
     repeat the change.
     """

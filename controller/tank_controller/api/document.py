@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from tank_controller.api.iggy.schemas import IGGY_SCHEMAS
 from tank_controller.api.operations import OPERATIONS, TROUBLES
 from tank_protos.http_api.document import (
     DESCRIPTION,
@@ -147,6 +148,7 @@ SCHEMAS: Mapping[str, dict[str, Json]] = {
         waiting=list_of("Partition"),
         moving=list_of("Partition"),
     ),
+    **IGGY_SCHEMAS,
 }
 """What answers hold, by name."""
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import grpc
 import grpc.aio
@@ -20,6 +20,7 @@ from tank_protos.generated import control_pb2 as pb
 from tank_protos.generated.control_pb2_grpc import AdminStub
 from tank_protos.grpc_channel import channel as channel_to
 
+Part = TypeVar("Part", pb.IggyNamesAnswer, pb.UsersAnswer)
 POLL_S = 0.1
 """The pause between two attempts to find a leader."""
 
@@ -30,6 +31,8 @@ class LeaderAdmin(Protocol):
     def Describe(self, request: pb.DescribeControllersRequest) -> Awaitable[pb.ControllersDescription]: ...
     def Overview(self, request: pb.OverviewRequest) -> Awaitable[pb.OverviewAnswer]: ...
     def Partitions(self, request: pb.PartitionsRequest) -> AsyncIterator[pb.PartitionsAnswer]: ...
+    def IggyNames(self, request: pb.IggyNamesRequest) -> AsyncIterator[pb.IggyNamesAnswer]: ...
+    def Users(self, request: pb.UsersRequest) -> AsyncIterator[pb.UsersAnswer]: ...
     def Change(self, request: pb.Command) -> Awaitable[pb.ChangeAnswer]: ...
     def Balance(self, request: pb.BalanceRequest) -> Awaitable[pb.ChangeAnswer]: ...
     def TransferLeadership(self, request: pb.TransferLeadershipRequest) -> Awaitable[pb.ChangeAnswer]: ...
@@ -85,6 +88,26 @@ class Leader:
                 await _end(parts)
             if not begun:
                 await waiting.turn()
+
+    async def iggy_names(self) -> list[pb.IggyNamesAnswer]:
+        """All parts of the names of Iggy's clients."""
+        return await self._whole(lambda admin: admin.IggyNames(pb.IggyNamesRequest()))
+
+    async def users(self) -> list[pb.User]:
+        """The users of Iggy's clients, by number, without what proves their logins."""
+        parts = await self._whole(lambda admin: admin.Users(pb.UsersRequest()))
+        return [user for part in parts for user in part.users]
+
+    async def _whole(self, call: Callable[[LeaderAdmin], AsyncIterator[Part]]) -> list[Part]:
+        """All parts of an answer, of one leader."""
+        waiting = _LeaderWait()
+        while True:
+            parts = call(await self._leading(waiting))
+            with contextlib.suppress(grpc.aio.AioRpcError):
+                found = [part async for part in parts]
+                if not any(part.HasField("not_leader") for part in found):
+                    return found
+            await waiting.turn()
 
     async def change(self, call: Callable[[LeaderAdmin], Awaitable[pb.ChangeAnswer]]) -> pb.ProposalOutcome:
         """Sends a change once; if the outcome is unknown, the error says so."""

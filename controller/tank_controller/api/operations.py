@@ -5,10 +5,11 @@ The router and the OpenAPI document are both made from this table.
 
 from collections.abc import Mapping
 from dataclasses import replace
-from enum import Enum, unique
 from http import HTTPStatus
 
 from tank_controller import limits
+from tank_controller.api.iggy.operations import IGGY_OPERATIONS
+from tank_controller.api.names import Name
 from tank_controller.leader.report import trouble_name
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.http_api.fields import ApiField, FieldKind
@@ -49,33 +50,6 @@ _PARTITIONS = ApiField(
     most=limits.MAX_PARTITIONS_PER_TOPIC,
     default=1,
 )
-
-
-@unique
-class Name(Enum):
-    """The names of operations: OpenAPI's operationId."""
-
-    DESCRIBE = "describe"
-    STATUS = "status"
-    LIST_CONTROLLERS = "list_controllers"
-    TRANSFER_LEADERSHIP = "transfer_leadership"
-    REMOVE_CONTROLLER = "remove_controller"
-    LIST_BROKERS = "list_brokers"
-    GET_BROKER = "get_broker"
-    DRAIN_BROKER = "drain_broker"
-    UNDO_DRAIN = "undo_drain"
-    REMOVE_BROKER = "remove_broker"
-    BALANCE = "balance"
-    LIST_TOPICS = "list_topics"
-    GET_TOPIC = "get_topic"
-    CREATE_TOPIC = "create_topic"
-    ALTER_TOPIC = "alter_topic"
-    DELETE_TOPIC = "delete_topic"
-    LIST_PARTITIONS = "list_partitions"
-    GET_PARTITION = "get_partition"
-    ELECT_LEADER = "elect_leader"
-    MOVE_PARTITION = "move_partition"
-    CANCEL_MOVE = "cancel_move"
 
 
 _ACCEPTED, _CREATED = HTTPStatus.ACCEPTED, HTTPStatus.CREATED
@@ -218,4 +192,4 @@ _OPERATIONS = (
 OPERATIONS: Mapping[Name, ApiOperation[Name]] = {
     operation.name: replace(operation, in_path=in_path(operation.path, _IN_PATHS))
     for operation in _OPERATIONS
-}
+} | {operation.name: operation for operation in IGGY_OPERATIONS}

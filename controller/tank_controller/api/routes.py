@@ -6,8 +6,12 @@ from collections.abc import Callable, Mapping
 from tank_controller import limits
 from tank_controller.api.changes import Changes
 from tank_controller.api.errors import of_refusal
+from tank_controller.api.iggy.changes import IggyChanges
+from tank_controller.api.iggy.reads import IggyReads
+from tank_controller.api.iggy.users import IggyUsers
 from tank_controller.api.leader import Leader
-from tank_controller.api.operations import OPERATIONS, Name
+from tank_controller.api.names import Name
+from tank_controller.api.operations import OPERATIONS
 from tank_controller.api.reads import Reads
 from tank_controller.leader.checks import CheckRefusedError
 from tank_protos.http_api.access import Access
@@ -23,7 +27,9 @@ class HttpApi(HttpService):
 
     def __init__(self, leader: Leader, access: Access, now_ms: Callable[[], int]) -> None:
         reads = Reads(leader)
-        found = handlers(reads, Changes(leader, reads, now_ms))
+        changes = Changes(leader, reads, now_ms)
+        iggy = iggy_handlers(leader, changes, now_ms)
+        found = {**handlers(reads, changes), **iggy}
         super().__init__(OPERATIONS.values(), found, access, _limits, _log, _known)
 
     def headers_of(self, operation: ApiOperation[Name], asked: ApiRequest) -> Mapping[str, str]:
@@ -43,8 +49,41 @@ def _known(error: Exception) -> ApiError | None:
     return of_refusal(error) if isinstance(error, CheckRefusedError) else None
 
 
+def iggy_handlers(leader: Leader, changes: Changes, now_ms: Callable[[], int]) -> Mapping[Name, Handler]:
+    """The handler of each operation for Iggy's clients."""
+    reads, users = IggyReads(leader), IggyUsers(leader, changes, now_ms)
+    streams = IggyChanges(changes, reads)
+    return {
+        Name.LIST_STREAMS: reads.streams,
+        Name.CREATE_STREAM: streams.create_stream,
+        Name.RENAME_STREAM: streams.rename_stream,
+        Name.DELETE_STREAM: streams.delete_stream,
+        Name.PURGE_STREAM: streams.purge_stream,
+        Name.LIST_STREAM_TOPICS: reads.topics,
+        Name.GET_STREAM_TOPIC: reads.topic,
+        Name.CREATE_STREAM_TOPIC: streams.create_topic,
+        Name.ALTER_STREAM_TOPIC: streams.alter_topic,
+        Name.DELETE_STREAM_TOPIC: streams.delete_topic,
+        Name.PURGE_STREAM_TOPIC: streams.purge_topic,
+        Name.SHRINK_STREAM_TOPIC: streams.shrink_topic,
+        Name.LIST_STREAM_GROUPS: reads.groups,
+        Name.CREATE_STREAM_GROUP: streams.create_group,
+        Name.DELETE_STREAM_GROUP: streams.delete_group,
+        Name.LIST_EXPOSURES: reads.exposures,
+        Name.EXPOSE_TOPIC: streams.expose,
+        Name.HIDE_TOPIC: streams.hide,
+        Name.LIST_USERS: users.users,
+        Name.GET_USER: users.user,
+        Name.CREATE_USER: users.create,
+        Name.UPDATE_USER: users.update,
+        Name.DELETE_USER: users.delete,
+        Name.LIST_TOKENS: users.tokens,
+        Name.DELETE_TOKEN: users.delete_token,
+    }
+
+
 def handlers(reads: Reads, changes: Changes) -> Mapping[Name, Handler]:
-    """The handler of each operation."""
+    """The handler of each operation about the cluster and its topics."""
     return {
         Name.DESCRIBE: reads.description,
         Name.STATUS: reads.status,

@@ -8,11 +8,16 @@ more of these groups, so what was named is all that there is, unless a partition
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from tank_controller.commands.levels import positions_in_the_way
 from tank_controller.state.state import NO_BROKER, ClusterState
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.wire.names import GROUPS_TOPIC
+
+_NAMED: Final = 10
+"""The most groups that are named, as by each broker: a line of the log and an answer have room for them. When
+they are deleted, the next ones are."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -30,7 +35,7 @@ class NamesFound:
     """What is known now."""
 
     groups: Sequence[str]
-    """Those in the way, as far as they were named."""
+    """The first ones in the way, as far as they were named."""
     silent: Sequence[int]
     """The brokers that have not named theirs yet."""
     is_leaderless: bool
@@ -85,4 +90,4 @@ class HeldNames:
             else:
                 names.update(said.names)
         is_leaderless = any(leader == NO_BROKER for leader, _ in leaders)
-        return NamesFound(sorted(names), silent, is_leaderless)
+        return NamesFound(sorted(names)[:_NAMED], silent, is_leaderless)

@@ -12,6 +12,7 @@ from tank_controller.state.codec import add_partition, broker_message, topic_mes
 from tank_controller.state.keys import partition_of, topic_of
 from tank_controller.state.model import NO_BROKER, PartitionState, TopicState
 from tank_controller.state.state import ClusterState
+from tank_controller.state.view_parts import PART_BYTES
 from tank_protos.generated import control_pb2 as pb
 
 PORTION = 500
@@ -88,25 +89,29 @@ class Displaced:
 
 
 def partition_parts(state: ClusterState, request: pb.PartitionsRequest) -> Iterator[pb.PartitionsAnswer]:
-    """Partitions by topic's name and number: a part after each portion looked at, which may be empty. Between
-    two parts the state may change."""
+    """Partitions by topic's name and number: a part after each portion looked at, which may be empty, or when
+    it is large. Between two parts the state may change."""
     names, only = set(request.topics), request.only
     part = pb.PartitionsAnswer(unknown_topics=sorted(names - state.topic_ids.keys()))
     named: set[int] = set()
     room = request.limit or state.partition_count + 1
+    size = 0
+    """Bytes of the part's topics: the options of one of Iggy's may have 64 KiB."""
     for looked_at, (topic, number, partition) in enumerate(_candidates(state, names, request), 1):
         found = troubles(topic, partition)
         if only in (pb.NO_TROUBLE, *found):
             if topic.topic_id not in named:
                 named.add(topic.topic_id)
-                part.topics.append(_summary(topic))
+                summary = _summary(topic)
+                part.topics.append(summary)
+                size += summary.ByteSize()
             part.partitions.append(_report(topic, number, partition, found))
             room -= 1
             if not room:
                 break
-        if looked_at % PORTION == 0:
+        if looked_at % PORTION == 0 or size >= PART_BYTES:
             yield part
-            part = pb.PartitionsAnswer()
+            part, size = pb.PartitionsAnswer(), 0
     yield part
 
 

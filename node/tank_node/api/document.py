@@ -34,7 +34,13 @@ SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
     "Error": ERROR,
     "Description": DESCRIPTION,
     "GroupSummary": object_of(
-        "A consumer group", group=TEXT, state=TEXT, protocol_type=TEXT, members=INTEGER
+        "A consumer group; `title`: what people know it by, if that is not its name: stream/topic/group of "
+        "Iggy's clients",
+        group=TEXT,
+        state=TEXT,
+        protocol_type=TEXT,
+        members=INTEGER,
+        title=_OR_NO_TEXT,
     ),
     "Groups": object_of("A page of them, by name", groups=list_of("GroupSummary"), next=NEXT),
     "TopicPartitions": object_of("Partitions of a topic", topic=TEXT, partitions=IDS),

@@ -26,8 +26,8 @@ from tank_protos.http_api.operations import ApiRequest
 from tank_protos.position_reset import Goal, NoPositionError, To, changes
 from tank_protos.wire.names import readable
 
-_LISTS_STATES: Final = 1
-"""The version of ListGroups that lists all groups, with their states."""
+_LISTS_TITLES: Final = 2
+"""The version of ListGroups that lists all groups, with their states, and what people know them by."""
 _NAMED: Final = 5
 """The most members that a message names."""
 
@@ -44,9 +44,9 @@ class GroupOperations:
         because they are not UTF-8, are on one page, which may be longer for them."""
         async with self._open_client() as client:
             answer = await client.ask(
-                lambda request_id: ListGroupsRequest(_LISTS_STATES, request_id),
+                lambda request_id: ListGroupsRequest(_LISTS_TITLES, request_id),
                 ListGroupsResponse,
-                _LISTS_STATES,
+                _LISTS_TITLES,
             )
         if answer.error:
             raise refused(answer.error, answer.message)
@@ -63,6 +63,7 @@ class GroupOperations:
                     "state": state_name(each.state),
                     "protocol_type": each.protocol_type,
                     "members": each.members,
+                    "title": each.title or None,
                 }
                 for name, each in found[:end]
             ],

@@ -6,7 +6,8 @@
 - `readiness`: when a broker counts as ready after its start
 - `leave`, `leave_calls`, `stop`: the orderly stop
 - `zone`: the broker's rack, taken from Kubernetes
-- `iggy_serving`: what serves Iggy's clients; `host_facts`: the figures of the process and its machine
+- `iggy_serving`: what serves Iggy's clients; `host_facts`: the figures of the process and its machine;
+  `snapshot_maker`, `recent_log`: files for diagnosis, and the log lines in them
 """
 
 from tank_node.kernel import compiled_path

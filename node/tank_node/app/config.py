@@ -22,7 +22,7 @@ from tank_node.coordinators.machine.group_settings import (
 from tank_node.limits import Limits
 from tank_node.metrics import KAFKA_CLIENT_IDS, MAX_KAFKA_CLIENT_IDS
 from tank_protos import topic_settings
-from tank_protos.topic_settings import FlushPolicy
+from tank_protos.topic_settings import FlushPolicy, LogFormat
 from tank_protos.wire.names import MAX_PARTITIONS_OF_A_TOPIC
 
 DEFAULT_PORT = 11011
@@ -119,6 +119,10 @@ class NodeConfig:
     """The name of the era that Iggy clients have; `auto`: each connection shows it."""
     iggy_anonymous: bool | None
     """Whether Iggy clients of the first era, which can't log in, are served; None: on loopback alone."""
+    iggy_format: LogFormat
+    """In which format topics of Iggy clients are stored, if the client doesn't say."""
+    iggy_heartbeat: bool
+    """Whether connections of Iggy clients that don't ping are closed."""
     iggy_poll_wait_ms: int
     """How long an Iggy client's poll waits for a message; 0: it is answered at once."""
     group_min_session_ms: int
@@ -551,6 +555,22 @@ OPTIONS = (
         "of this machine alone.",
         _switch,
         None,
+    ),
+    Option(
+        "iggy_format",
+        "|".join((LogFormat.KAFKA, LogFormat.TANK)),
+        "How topics that Iggy's clients create are stored, if the client doesn't say: as Kafka's record "
+        "batches, or as TANK's bundles, which keep no headers and no ids of messages.",
+        _choice(LogFormat),
+        LogFormat.KAFKA,
+    ),
+    Option(
+        "iggy_heartbeat",
+        "on|off",
+        f"Whether the connection of an Iggy client is closed that has not pinged for "
+        f"{Limits().iggy_heartbeat_ms // 1000} s. Clients from before 2025 never ping, and are left alone.",
+        _switch,
+        "off",
     ),
     Option(
         "iggy_poll_wait_ms",

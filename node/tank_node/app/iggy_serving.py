@@ -12,12 +12,15 @@ from typing import Final
 from tank_node.app.config import ANY_ERA, NodeConfig
 from tank_node.app.host_facts import HostWatch
 from tank_node.app.ports import ListenError, Port
+from tank_node.app.recent_log import RecentLog
+from tank_node.app.snapshot_maker import SnapshotMaker
 from tank_node.broker.broker import Broker
 from tank_node.iggy.access import IggyAccess
 from tank_node.iggy.dispatch import open_session
 from tank_node.iggy.services import IggyServices
 from tank_node.iggy.session import IggySession
 from tank_node.iggy.settings import IggySettings
+from tank_node.limits import SNAPSHOT_LOG_CHARS, SNAPSHOT_LOG_LINES
 from tank_node.users.argon2_hasher import Argon2Hasher
 from tank_node.users.authorizer import IggyAuthorizer
 from tank_node.users.logins import UserLogins
@@ -41,9 +44,15 @@ class IggyServing:
     """Iggy's protocol of one process. Made on the event loop, after the broker."""
 
     def __init__(
-        self, config: NodeConfig, port: Port, broker: Broker, loop: asyncio.AbstractEventLoop
+        self,
+        config: NodeConfig,
+        port: Port,
+        broker: Broker,
+        loop: asyncio.AbstractEventLoop,
+        metrics: Callable[[], bytes],
     ) -> None:
-        """Raises ListenError for a root user that can't be configured so."""
+        """metrics: the broker's metrics as text. Raises ListenError for a root user that can't be configured
+        so."""
         view, requests = broker.link.view, broker.link.requests
         is_local = port.address.is_loopback
         self._broker = broker
@@ -59,9 +68,14 @@ class IggyServing:
             "" if config.iggy_era == ANY_ERA else config.iggy_era,
             is_local if anonymous is None else anonymous,
             config.iggy_poll_wait_ms,
+            config.iggy_heartbeat,
+            config.iggy_format,
             port.address.port,
         )
-        self._services = IggyServices(access, settings, HostWatch(str(config.data)).look)
+        self._log = RecentLog(SNAPSHOT_LOG_LINES, SNAPSHOT_LOG_CHARS)
+        logging.getLogger().addHandler(self._log)
+        snapshots = SnapshotMaker(config, self._log, self._facts, metrics, self._post)
+        self._services = IggyServices(access, settings, HostWatch(str(config.data)).look, snapshots)
         credentials = _root_credentials(is_local=is_local)
         self._founder = RootUserFounder(view.users, requests.users, self._passwords, credentials, _tell)
         self._waits = False
@@ -76,6 +90,18 @@ class IggyServing:
         """Ends the threads and the look at the root user."""
         self._timer.cancel()
         self._passwords.close()
+        logging.getLogger().removeHandler(self._log)
+
+    def _facts(self) -> dict[str, object]:
+        view = self._broker.link.view
+        return {
+            "cluster": view.cluster_id,
+            "broker": view.broker_id,
+            "feature level": view.feature_level,
+            "brokers": len(view.brokers),
+            "topics": sum(1 for _ in view.topics()),
+            "partitions here": sum(1 for _ in self._broker.partitions()),
+        }
 
     def _look(self) -> None:
         level = self._broker.link.view.feature_level

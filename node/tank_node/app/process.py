@@ -161,7 +161,7 @@ class NodeProcess(ABC):
         broker = Broker(self.data_folder, link, flusher, self.clock, self.limits, self.metrics, config.flush)
         broker.groups = self._group_settings()
         self._broker = broker
-        iggy = self._serve_iggy(broker)
+        iggy = self._serve_iggy(broker, http)
         server = Server(broker, self._loop, self._listeners(broker, iggy), self.limits, self.metrics)
         self._replicate(broker, server.connections)
         broker.open()
@@ -212,7 +212,7 @@ class NodeProcess(ABC):
             config.kafka_client_metrics,
         )
 
-    def _serve_iggy(self, broker: Broker) -> "IggyServing | None":
+    def _serve_iggy(self, broker: Broker, http: HttpServer) -> "IggyServing | None":
         """Makes what serves Iggy's clients, and imports it: a broker without does without. Raises
         ListenError."""
         port = self._ports.iggy
@@ -220,7 +220,7 @@ class NodeProcess(ABC):
             return None
         from tank_node.app.iggy_serving import IggyServing
 
-        return IggyServing(self.config, port, broker, self._loop)
+        return IggyServing(self.config, port, broker, self._loop, http.metrics_text)
 
     async def _serve(
         self, server: Server, http: ListenAddress | None, announce: Callable[[Started], None]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from tank_node.broker.deadlines import FAILED, Deadlines
 from tank_node.broker.forwarding import Forwarding
 from tank_node.broker.lost_brokers import LostBrokers
-from tank_node.broker.removed_partitions import MOVED, REMOVED, beyond, delete_purged, is_of_earlier
+from tank_node.broker.removed_partitions import RemovalReason, beyond, delete_purged, is_of_earlier
 from tank_node.broker.replica_ends import ends_of
 from tank_node.broker.replica_removal import ReplicaRemoval
 from tank_node.broker.topic_waits import TopicWaits
@@ -391,7 +391,7 @@ class Broker:
             topic.log_settings.clear()
         topic.view = view
         for number in beyond(self.data_folder, view, topic.partitions, topic.broken):
-            self._remove(topic, number, REMOVED)
+            self._remove(topic, number, RemovalReason.REMOVED)
         flush_disk = (view.settings.flush or self.default_flush) is FlushPolicy.DISK
         broker_id = self.link.view.broker_id
         there = [view.partitions[number] for number in changed if number < len(view.partitions)]
@@ -440,23 +440,23 @@ class Broker:
         topic = self._topic_by_id(topic_id)
         if topic is not None:  # else it was deleted, with all its replicas
             self.begin_tick()
-            self._remove(topic, number, MOVED)
+            self._remove(topic, number, RemovalReason.MOVED)
 
     def _remove_earlier(self, topic: Topic, placed: PartitionView, settings: LogSettings) -> bool:
         """Deletes the replica here of an earlier partition, which was removed. False: it is still there."""
         partition = topic.partitions.get(placed.partition) or self._open(topic, placed.partition, settings)
         is_earlier = partition is not None and is_of_earlier(partition.log, placed)
-        return not is_earlier or self._remove(topic, placed.partition, REMOVED)
+        return not is_earlier or self._remove(topic, placed.partition, RemovalReason.REMOVED)
 
-    def _remove(self, topic: Topic, number: int, why: str) -> bool:
+    def _remove(self, topic: Topic, number: int, why: RemovalReason) -> bool:
         """Forgets a replica, and deletes its data. False: it can't be; if REMOVED, it is tried again."""
-        logger.info("%s/%d %s: its data here is deleted", topic.name, number, why)
+        logger.info("%s/%d %s: its data here is deleted", topic.name, number, why.value)
         if (partition := topic.partitions.pop(number, None)) is not None:
             partition.remove()
             del self._by_log[partition.log]
         topic.broken.pop(number, None)
         gone = self.data_folder.delete_partition(topic.view.topic_id, number)
-        if not gone and why == REMOVED:
+        if not gone and why is RemovalReason.REMOVED:
             topic.broken[number] = "the data of a partition that was removed can't be deleted"
         return gone
 

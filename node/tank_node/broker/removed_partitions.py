@@ -3,15 +3,18 @@ there, or away.
 """
 
 from collections.abc import Iterable
-from typing import Final
+from enum import Enum
 
 from tank_node.cluster.view import PartitionView, TopicView
 from tank_node.log.log import PartitionLog
 from tank_node.store.data_folder import DataFolder
 
-REMOVED: Final = "was removed"
-MOVED: Final = "was moved to other brokers"
-"""Why a broker deletes a replica, for the log."""
+
+class RemovalReason(Enum):
+    """Why a broker deletes a replica, in the words of its log."""
+
+    REMOVED = "was removed"
+    MOVED = "was moved to other brokers"
 
 
 def beyond(folder: DataFolder, topic: TopicView, *known: Iterable[int]) -> list[int]:

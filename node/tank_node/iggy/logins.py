@@ -3,6 +3,7 @@
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from tank_node.iggy.heartbeats import heartbeats_of
 from tank_node.iggy.refusals import IggyFault, refusal
 from tank_node.iggy.users import secret_of
 from tank_node.users.logins import LoginOutcome, LoginRefusal
@@ -14,12 +15,13 @@ from tank_protos.generated.iggy import (
     LoginWithTokenResponse,
 )
 from tank_protos.iggy import tolerant
+from tank_protos.iggy.eras import B1, Era
 from tank_protos.iggy.errors import IggyError, IggyTrouble
 from tank_protos.iggy.vsr import PROTOCOL, EvictionReason
 from tank_protos.wire.errors import WireError
 
 if TYPE_CHECKING:
-    from tank_node.iggy.session import IggyCall
+    from tank_node.iggy.session import IggyCall, IggySession
 
 FRAMED_SERVER_VERSION: Final = "0.9.0"
 """The version of Iggy's server whose protocol clients of framed eras find here."""
@@ -66,6 +68,7 @@ def _logged_in(
         call.fail(_fault(outcome))
         return
     session.principal = principal
+    _watch(session, call.era)
     call.answer(response(principal.number + call.era.base).encode(call.era.version))
 
 
@@ -103,10 +106,19 @@ def _session_begun(call: "IggyCall", outcome: LoginOutcome) -> None:
     session.principal = principal
     session.session_number = session.serial
     session.last_change.clear()
+    _watch(session, call.era)
     response = LoginSessionResponse(
         principal.number + call.era.base, session.session_number, PROTOCOL, FRAMED_SERVER_VERSION
     )
     call.answer(response.encode(call.era.version))
+
+
+def _watch(session: "IggySession", era: Era) -> None:
+    """Demands pings of a client from now on, if the operator wants that, and the client's era has them."""
+    if session.settings.heartbeat and era.version >= B1.version:
+        heartbeats = heartbeats_of(session.broker)
+        session.endings["heartbeats"] = partial(heartbeats.ended, session.serial)
+        heartbeats.watch(session)
 
 
 def _fault(outcome: LoginOutcome) -> IggyFault:

@@ -1,7 +1,8 @@
 """Polls messages of one partition, and stores the consumer's offset if it wants that (100)."""
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from struct import Struct
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tank_node.cluster.view import TopicView
 from tank_node.iggy.consumers import NamedConsumer, consumer_of, wanted_partition
@@ -37,29 +38,41 @@ _STRATEGIES: Final = {
     PollingKind.LAST: StoredStrategy.LAST,
 }
 _EMPTY: Final = 0
+_HOW: Final = Struct("<BQIB")
+"""What a request ends with in all eras: strategy, its value, count, and whether the offset is stored."""
+
+
+class _Subject(NamedTuple):
+    """What a request is about."""
+
+    topic: TopicView
+    consumer: NamedConsumer
+    wanted: int | None
+    """The partition, as the wire has it; None: it names none."""
 
 
 class _Poll:
     """A request, until it is answered."""
 
     __slots__ = (
-        "_answer", "_call", "_commits", "_consumer", "_count", "_kind", "_named", "_partition", "_topic",
-        "_value", "_wait_ms",
+        "_answer", "_call", "_commits", "_consumer", "_count", "_kind", "_named", "_partition", "_seen",
+        "_topic", "_value", "_wait_ms",
     )  # fmt: skip
 
-    def __init__(
-        self, call: "IggyCall", request: PollMessagesRequest, topic: TopicView, consumer: NamedConsumer
-    ) -> None:
+    def __init__(self, call: "IggyCall", subject: _Subject, how: tuple[int, int, int, int]) -> None:
+        strategy, value, count, auto_commit = how
         self._call = call
-        self._topic = topic
-        self._consumer = consumer
-        self._count = request.count
-        self._commits = request.auto_commit != 0
-        self._kind = _kind_of(request.strategy)
-        self._value = request.value
+        self._topic = subject.topic
+        self._consumer = subject.consumer
+        self._count = count
+        self._commits = auto_commit != 0
+        self._kind = _kind_of(strategy)
+        self._value = value
         self._partition = 0
         self._named: int | None = None
         """The partition that a group's member names; None: the next of its own is polled."""
+        self._seen: int | None = None
+        """The stored offset behind which it polls; None: nothing is stored."""
         self._wait_ms = call.session.settings.poll_wait_ms
         self._answer: PollAnswer | None = None
 
@@ -126,7 +139,9 @@ class _Poll:
             return
         if error:
             self._fail(of_code(error))
-        elif offset is None:
+            return
+        self._seen = offset
+        if offset is None:
             self._fetch(StoredStrategy.FIRST, 0)
         else:
             self._fetch(StoredStrategy.NUMBER, min(offset + 2, _MOST_NUMBER))
@@ -161,7 +176,11 @@ class _Poll:
             self._finish(last, stored=False)
             return
         place = IggyPlace(self._consumer.key, self._topic.topic_id, self._partition)
-        offsets_of(call.session.broker).store(place, last, call.session, self._committed, is_auto=True)
+        offsets = offsets_of(call.session.broker)
+        if self._kind is PollingKind.NEXT:
+            offsets.advance(place, self._seen, last, call.session, self._committed)
+        else:
+            offsets.store(place, last, call.session, self._committed, is_auto=True)
 
     def _add(self, answer: PollAnswer, fetched: Fetched) -> int:
         """Adds messages as far as they are wanted and the answer may be long; returns the number to go on
@@ -225,16 +244,16 @@ class _Poll:
 
 def poll_messages(call: "IggyCall", payload: memoryview) -> None:
     """Answers with at most as many messages as wanted, up to the last that all in-sync replicas have."""
-    request = PollMessagesRequest.decode(payload, call.era.version)
-    _, topic = topic_of(call, request.stream, request.topic, IggyAction.POLL)
-    consumer = consumer_of(call, request.consumer, topic)
+    subject = _subject_of(call, payload)
+    topic, consumer, wanted = subject
+    how = _HOW.unpack_from(payload, len(payload) - _HOW.size)
+    _, _, count, _ = how
     if not topic.partitions:
         raise refusal(IggyError.NO_PARTITIONS)
-    if request.count == _EMPTY and call.era is SEED:
+    if count == _EMPTY and call.era is SEED:
         raise refusal(IggyError.INVALID_MESSAGES_COUNT)
-    poll = _Poll(call, request, topic, consumer)
-    wanted = wanted_partition(call, request.has_partition, request.partition)
-    if request.count == _EMPTY:
+    poll = _Poll(call, subject, how)
+    if count == _EMPTY:
         number = 0 if wanted is None else partition_of(call, topic, wanted)
         call.answer(PollAnswer(call.era, topic.topic_id, number, 0).payload())
     elif consumer.group is not None:
@@ -243,6 +262,21 @@ def poll_messages(call: "IggyCall", payload: memoryview) -> None:
         raise refusal(IggyError.PARTITION_NOT_FOUND)
     else:
         poll.of_partition(0 if wanted is None else partition_of(call, topic, wanted))
+
+
+def _subject_of(call: "IggyCall", payload: memoryview) -> _Subject:
+    """What a request is about, which can be read. Raises WireError."""
+    session = call.session
+    head = bytes(payload[: -_HOW.size])
+    found = session.learned.find(head, session.broker.link.view, session.principal, call.era)
+    if isinstance(found, _Subject):
+        return found
+    request = PollMessagesRequest.decode(payload, call.era.version)
+    _, topic = topic_of(call, request.stream, request.topic, IggyAction.POLL)
+    consumer = consumer_of(call, request.consumer, topic)
+    subject = _Subject(topic, consumer, wanted_partition(call, request.has_partition, request.partition))
+    session.learned.keep(head, subject)
+    return subject
 
 
 def _kind_of(wire: int) -> PollingKind:

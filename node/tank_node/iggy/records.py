@@ -21,19 +21,22 @@ NEVER: Final = 2**64 - 1
 SECOND_US: Final = 1_000_000
 _MS_US: Final = 1000
 _MEASURED_ANEW: Final = 1000
-"""The most partitions whose figures an answer has as of now: a topic may have as many. Those of more may be a
-second old."""
+"""The most partitions of one stream or topic whose figures an answer has as of now: a topic may have as many.
+Those of more may be a second old."""
 
 Sizes = Mapping[Place, PartitionExtent]
 
 
-def with_sizes(call: "IggyCall", topics: Iterable[TopicView], done: Callable[[Sizes], None]) -> None:
+def with_sizes(
+    call: "IggyCall", topics: Iterable[TopicView], done: Callable[[Sizes], None], *, of_one: bool = False
+) -> None:
     """Asks the leaders of these topics' partitions for their figures, and calls `done` with those that
-    answered."""
+    answered. of_one: the answer is about one stream or topic, and has the figures of now; others may have
+    those of a second ago, of partitions that other brokers lead."""
     places = [(topic.topic_id, placed.partition) for topic in topics for placed in topic.partitions]
     if places:
         session = call.session
-        is_new = len(places) <= _MEASURED_ANEW
+        is_new = of_one and len(places) <= _MEASURED_ANEW
         stored_partitions(session.broker).sizes(places, session, done, is_new=is_new)
     else:
         done({})

@@ -1,6 +1,6 @@
 """Sends messages: one request is one batch, one append, and one answer when all in-sync replicas have it."""
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tank_node.cluster.view import TopicView
 from tank_node.iggy.numbers import iggy_part, partition_of, topic_of
@@ -22,6 +22,15 @@ if TYPE_CHECKING:
 
 _MOST_TURNS: Final = 1024
 """How many topics one connection sends to before it begins their partitions anew."""
+
+
+class _Target(NamedTuple):
+    """Where the messages of a request go."""
+
+    topic: TopicView
+    stream_number: int
+    topic_number: int
+    partitioning: Partitioning
 
 
 class _SendCall:
@@ -48,16 +57,28 @@ class _SendCall:
 def send_messages(call: "IggyCall", payload: memoryview) -> None:
     """Stores the messages of a request in one partition, all or none."""
     era, session = call.era, call.session
-    sent = wire.read(payload, era)
-    stream, topic = topic_of(call, sent.stream, sent.topic, IggyAction.SEND)
-    number = _chosen(call, topic, sent.partitioning)
+    size = wire.head_bytes(payload, era)
+    head = bytes(payload[:size])
+    view = session.broker.link.view
+    found = session.learned.find(head, view, session.principal, era) if size else None
+    if isinstance(found, _Target):
+        sent, target = wire.read_again(payload, size, found.partitioning), found
+    else:
+        sent = wire.read(payload, era)
+        stream, topic = topic_of(call, sent.stream, sent.topic, IggyAction.SEND)
+        target = _Target(topic, stream.number, iggy_part(topic).number, sent.partitioning)
+        if size:
+            session.learned.keep(head, target)
+    number = _chosen(call, target.topic, target.partitioning)
     now_ms = session.broker.tick.now_ms
-    if topic.settings.log_format is LogFormat.KAFKA:
+    batch: bytes | bytearray
+    if target.topic.settings.log_format is LogFormat.KAFKA:
         batch = sent_messages.record_batch(sent, era, now_ms)
     else:
         batch = sent_messages.tank_batch(sent, era, now_ms)
-    sending = _SendCall(call, stream.number, iggy_part(topic).number, number)
-    stored_partitions(session.broker).append((topic.topic_id, number), batch, session, sending.done)
+    sending = _SendCall(call, target.stream_number, target.topic_number, number)
+    place = target.topic.topic_id, number
+    stored_partitions(session.broker).append(place, batch, session, sending.done)
 
 
 def _chosen(call: "IggyCall", topic: TopicView, partitioning: Partitioning) -> int:

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Protocol
 
 from tank_node.iggy.access import IggyAccess
 from tank_node.iggy.settings import IggySettings
@@ -28,6 +30,31 @@ class HostFacts:
     total_disk_bytes: int = 0
 
 
+class SnapshotPart(Enum):
+    """What a file for diagnosis may have; the versions are in each."""
+
+    METRICS = auto()
+    LOG = auto()
+    CONFIGURATION = auto()
+
+
+class Packing(Enum):
+    """How a file for diagnosis is packed."""
+
+    STORED = auto()
+    DEFLATE = auto()
+    BZIP2 = auto()
+    LZMA = auto()
+
+
+class Snapshots(Protocol):
+    """Makes files for diagnosis without holding up the event loop."""
+
+    def make(self, parts: frozenset[SnapshotPart], packing: Packing, done: Callable[[bytes], None]) -> bool:
+        """Begins to make a zip file. `done` gets it once, in a tick of the broker's; empty: it could not be
+        made. False: another one is being made, and `done` is not called."""
+
+
 @dataclass(frozen=True, slots=True)
 class IggyServices:
     """The parts that all sessions of one listener share."""
@@ -36,3 +63,5 @@ class IggyServices:
     settings: IggySettings = field(default_factory=IggySettings)
     host: Callable[[], HostFacts] = HostFacts
     """Looks at the process and its machine."""
+    snapshots: Snapshots | None = None
+    """None: there are none."""

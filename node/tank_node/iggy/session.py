@@ -15,8 +15,9 @@ from tank_node.broker.broker import Broker
 from tank_node.client_facts import NO_VERSION, ClientFacts
 from tank_node.iggy.access import CommandAccess
 from tank_node.iggy.last_change import LastChange
+from tank_node.iggy.learned import LearnedHeads
 from tank_node.iggy.refusals import IggyFault
-from tank_node.iggy.services import HostFacts, IggyServices
+from tank_node.iggy.services import IggyServices
 from tank_node.iggy.waits import Farewell
 from tank_node.limits import Limits
 from tank_node.metrics import OK, Metrics
@@ -111,8 +112,8 @@ class IggyCall:
         """The header of a framed request, without its body; None: the framing is classic."""
         self.began_us = session.broker.tick.monotonic_us
         self.is_answered = False
-        self.out = b""
-        """The answer, while it waits for those before it."""
+        self.out: Sequence[bytes] = ()
+        """The answer's pieces, while it waits for those before it."""
         self.on_close: Callable[[], None] | None = None
         """Called when the connection ends before the answer: the handler ends its waits there."""
 
@@ -129,29 +130,29 @@ class IggyCall:
         """Sends an error, as the client's era knows it; or closes the connection, where that era has none."""
         outcome = fault.name.lower()
         if not closes(fault, self.era):
-            self._end(self._error_frame(code_of(fault, self.era)), outcome)
+            self._end([self._error_frame(code_of(fault, self.era))], outcome)
             return
         self.session.leave(outcome)
         is_told = fault is IggyTrouble.NOT_ACKNOWLEDGED and self.request is None
-        self._end(self._error_frame(code_of(fault, self.era)) if is_told else b"", outcome)
+        self._end([self._error_frame(code_of(fault, self.era))] if is_told else (), outcome)
 
     def repeat(self, answer: bytes) -> None:
         """Sends the answer that the same request got before."""
-        self._end(answer, _REPEAT)
+        self._end([answer], _REPEAT)
 
     def evict(self, reason: EvictionReason) -> None:
         """Ends the session of a framed client with the frame for that, and its connection."""
         request = self.request
         assert request is not None
         self.session.leave("evicted")
-        self._end(vsr.eviction(request.client, reason), reason.name.lower())
+        self._end([vsr.eviction(request.client, reason)], reason.name.lower())
 
-    def _frame(self, payload: Sequence[Buffer]) -> bytes:
+    def _frame(self, payload: Sequence[Buffer]) -> Sequence[bytes]:
         request = self.request
         if request is None:
-            return classic.response(payload)
+            return classic.response_pieces(payload)
         body = vsr.framed(payload) if is_framed(request.operation) else payload
-        return self.session.framed_reply(request, body)
+        return [self.session.framed_reply(request, body)]
 
     def _error_frame(self, code: IggyError) -> bytes:
         request = self.request
@@ -161,7 +162,7 @@ class IggyCall:
             return self.session.framed_reply(request, [vsr.rejected(code)])
         return self.session.framed_reply(request, (), code)
 
-    def _end(self, out: bytes, outcome: str) -> None:
+    def _end(self, out: Sequence[bytes], outcome: str) -> None:
         assert not self.is_answered, "a request is answered twice"
         self.is_answered = True
         self.on_close = None
@@ -178,9 +179,10 @@ class IggySession(Session):
     """
 
     __slots__ = (
-        "_blocked", "_commands", "_detector", "_first", "_line", "access", "broker", "endings", "era", "host",
-        "last_change", "limits", "metrics", "most", "principal", "requests", "session_number", "settings",
-        "software", "turns",
+        "_blocked", "_commands", "_detector", "_first", "_line", "access", "broker", "endings", "era",
+        "last_change", "learned", "limits", "metrics", "most", "principal", "requests", "services",
+        "session_number",
+        "settings", "software", "turns",
     )  # fmt: skip
 
     def __init__(
@@ -193,7 +195,7 @@ class IggySession(Session):
         self.broker = broker
         self.settings = services.settings
         self.access = services.access
-        self.host: Callable[[], HostFacts] = services.host
+        self.services = services
         self._commands = commands
         self.limits: Limits = broker.limits
         self.metrics: Metrics = broker.metrics
@@ -216,6 +218,7 @@ class IggySession(Session):
         self.session_number = 0
         """The number that a framed client's session got at its login; 0: there was none."""
         self.last_change = LastChange()
+        self.learned = LearnedHeads()
         self.requests: dict[str, int] = {}
         """The commands that came."""
         self.turns: dict[int, int] = {}
@@ -373,11 +376,12 @@ class IggySession(Session):
         return found
 
     def _note_era(self, era: Era) -> None:
-        if self.era is not None:
-            self.metrics.iggy_sessions[self.era.name] -= 1
-        self.era = era
+        before, self.era = self.era, era
         self.software = self._detector.sdk_version or ""
-        self.metrics.iggy_sessions[era.name] += 1
+        if before is None:
+            self.metrics.begin_iggy_session(era.name)
+        else:
+            self.metrics.narrow_iggy_session(before.name, era.name)
         if self._detector.is_unknown_sdk:
             self.metrics.count_unknown_sdk(self.software)
         self.principal = ANONYMOUS_USER if era is SEED else None
@@ -387,8 +391,7 @@ class IggySession(Session):
         era, narrowed = self.era, self._detector.narrow(payload)
         assert era is not None
         if narrowed is not era:
-            self.metrics.iggy_sessions[era.name] -= 1
-            self.metrics.iggy_sessions[narrowed.name] += 1
+            self.metrics.narrow_iggy_session(era.name, narrowed.name)
             self.era = narrowed
         return narrowed
 
@@ -458,8 +461,8 @@ class IggySession(Session):
         while line and line[0].is_answered:
             first = line.popleft()
             self.in_flight -= 1
-            if first.out:
-                self.send(first.out)
+            for piece in first.out:
+                self.send(piece)
         if not line and self._blocked:
             self._blocked = False
             self.ready()  # the server looks at the connection, for the frame that waits
@@ -489,6 +492,8 @@ class IggySession(Session):
 
     def close(self) -> None:
         """Ends all requests. Appended messages stay; their answers are dropped."""
+        if self.era is not None and not self.closed:
+            self.metrics.iggy_connections[self.era.name] -= 1
         super().close()
         line, self._line = self._line, deque()
         for call in line:

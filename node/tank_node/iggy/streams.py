@@ -168,7 +168,7 @@ def answer_missing(call: "IggyCall", refused: IggyRefusal) -> None:
 
 def _show(call: "IggyCall", stream: StreamView) -> None:
     topics = shown_topics(call, stream)
-    with_sizes(call, topics, partial(_show_with, call, stream, topics))
+    with_sizes(call, topics, partial(_show_with, call, stream, topics), of_one=True)
 
 
 def _show_with(call: "IggyCall", stream: StreamView, topics: list[TopicView], sizes: Sizes) -> None:

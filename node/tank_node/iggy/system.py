@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from tank_node.cluster.view import TopicView
 from tank_node.iggy.clients import open_sessions
+from tank_node.iggy.heartbeats import heartbeats_of
 from tank_node.iggy.numbers import iggy_view
 from tank_node.iggy.records import Sizes, with_sizes
 from tank_node.iggy.refusals import refusal
@@ -42,6 +43,7 @@ _CLASSIC_VERSION: Final = ("0.8.0", 8000)
 _MS_US: Final = 1000
 _TOPIC_SCOPE: Final = 1
 _TEXT, _U32, _U64 = 2, 11, 12
+FORMAT_OPTION: Final = "iggy.format"
 _TOPIC_OPTIONS: Final = (
     ("compression_algorithm", _TEXT, b"none", "kept and reported; messages are not compressed"),
     ("message_expiry", _U64, bytes(8), "microseconds; 0: as the broker's default"),
@@ -52,24 +54,35 @@ _TOPIC_OPTIONS: Final = (
     ("messages_required_to_save", _U32, bytes(4), "kept and reported"),
     ("size_of_messages_required_to_save", _U64, bytes(8), "kept and reported"),
     ("preallocate_segments", 3, b"\0", "kept and reported"),
+    (FORMAT_OPTION, _TEXT, b"", "kafka or tank: how messages are stored; tank keeps no headers"),
 )
 TOPIC_OPTION_NAMES: Final = frozenset(name for name, _, _, _ in _TOPIC_OPTIONS)
 
 
 def ping(call: "IggyCall", payload: memoryview) -> None:
-    """Shows that the broker is there."""
+    """Shows that the broker is there, and that the client is."""
+    session = call.session
+    if session.settings.heartbeat:
+        heartbeats_of(session.broker).pinged(session.serial)
     call.answer()
 
 
 def get_cluster_metadata(call: "IggyCall", payload: memoryview) -> None:
     """Names this broker alone, at the address that the client reached: it forwards what others lead, and a
     client that sees several nodes looks for a leader among them."""
-    session = call.session
-    host = session.reached_at()
-    node = IggyNode(
-        name=_CLUSTER_NAME, ip=host, tcp_port=session.settings.port, role=_LEADER, status=_HEALTHY
+    nodes = [own_node(call.session)]
+    call.answer(GetClusterMetadataResponse(_CLUSTER_NAME, nodes).encode(call.era.version))
+
+
+def own_node(session: "IggySession") -> IggyNode:
+    """This broker as the one node of a cluster, at the address that the client reached."""
+    return IggyNode(
+        name=_CLUSTER_NAME,
+        ip=session.reached_at(),
+        tcp_port=session.settings.port,
+        role=_LEADER,
+        status=_HEALTHY,
     )
-    call.answer(GetClusterMetadataResponse(_CLUSTER_NAME, [node]).encode(call.era.version))
 
 
 def get_me(call: "IggyCall", payload: memoryview) -> None:
@@ -138,7 +151,7 @@ def get_stats(call: "IggyCall", payload: memoryview) -> None:
 def _figures(call: "IggyCall", topics: list[TopicView], sizes: Sizes) -> None:
     session = call.session
     broker = session.broker
-    view, host = iggy_view(call), session.host()
+    view, host = iggy_view(call), session.services.host()
     version, semver = _VERSIONS.get(call.era.version, _CLASSIC_VERSION)
     response = GetStatsResponse(
         process_id=host.process_id,
@@ -176,5 +189,9 @@ def describe_options(call: "IggyCall", payload: memoryview) -> None:
     """Lists the options that a topic may have."""
     request = DescribeOptionsRequest.decode(payload, call.era.version)
     options = _TOPIC_OPTIONS if request.scope == _TOPIC_SCOPE else ()
-    described = [DescribedOption(name, kind, default, about) for name, kind, default, about in options]
+    own_default = call.session.settings.log_format.encode()
+    described = [
+        DescribedOption(name, kind, own_default if name == FORMAT_OPTION else default, about)
+        for name, kind, default, about in options
+    ]
     call.answer(DescribeOptionsResponse(described).encode(call.era.version))

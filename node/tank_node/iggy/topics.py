@@ -46,7 +46,6 @@ MOST_PARTITIONS: Final = 1000
 _EXPIRY: Final = "message_expiry"
 _SIZE: Final = "max_topic_size"
 _COMPRESSION: Final = "compression_algorithm"
-_KNOWN: Final = TOPIC_OPTION_NAMES | {"iggy.format"}
 _COMPRESSIONS: Final = {"none": 1, "gzip": 2}
 _UNITS_US: Final = {
     "us": 1,
@@ -105,7 +104,7 @@ def _longer_name(call: "IggyCall", request: GetTopicRequest, refused: IggyRefusa
 def get_topics(call: "IggyCall", payload: memoryview) -> None:
     """Lists the topics of a stream that the client may see, by number."""
     request = GetTopicsRequest.decode(payload, call.era.version)
-    stream = stream_of(call, request.stream, IggyAction.READ_STREAM)
+    stream = stream_of(call, request.stream, IggyAction.READ_TOPIC)
     topics = shown_topics(call, stream)
     with_sizes(call, topics, partial(_list, call, topics))
 
@@ -116,7 +115,8 @@ def _list(call: "IggyCall", topics: list[TopicView], sizes: Sizes) -> None:
 
 
 def create_topic(call: "IggyCall", payload: memoryview) -> None:
-    """Makes a topic, which is stored as record batches."""
+    """Makes a topic, which is stored as its options say, else the broker's setting, else as record
+    batches."""
     session = call.session
     if session.era is A2:
         call.era = session.narrow(payload)
@@ -137,6 +137,7 @@ def create_topic(call: "IggyCall", payload: memoryview) -> None:
         compression=given.compression or 1,
         options=given.options,
         per_partition=era is V11,
+        log_format=session.settings.log_format,
     )
     session.broker.link.requests.iggy.create_topic(topic, partial(_created, call, stream))
 
@@ -227,7 +228,7 @@ def _given(request: CreateTopicRequest | UpdateTopicRequest, era: Era) -> _Given
 
 def _by_options(data: Buffer) -> _Given:
     given = options.read(data)
-    if not given.keys() <= _KNOWN:
+    if not given.keys() <= TOPIC_OPTION_NAMES:
         raise refusal(IggyError.UNKNOWN_OPTION)
     found = _Given(
         options=tuple(
@@ -265,7 +266,7 @@ def _quantity(value: OptionValue, units: dict[str, int], endless: str) -> int:
 
 
 def _show(call: "IggyCall", topic: TopicView) -> None:
-    with_sizes(call, [topic], partial(_show_with, call, topic))
+    with_sizes(call, [topic], partial(_show_with, call, topic), of_one=True)
 
 
 def _show_with(call: "IggyCall", topic: TopicView, sizes: Sizes) -> None:

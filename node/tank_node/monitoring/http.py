@@ -83,8 +83,14 @@ class HttpServer:
             self._runner = None
 
     async def _metrics(self, request: web.Request) -> web.Response:
+        from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+        return web.Response(body=self.metrics_text(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    def metrics_text(self) -> bytes:
+        """The metrics, as scrapers get them."""
         from prometheus_client import CollectorRegistry, ProcessCollector
-        from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+        from prometheus_client.exposition import generate_latest
 
         from tank_node.monitoring.health_collector import HealthCollector
 
@@ -96,8 +102,7 @@ class HttpServer:
                 self._registry = registry
             registry.register(HealthCollector(self._health))
             ProcessCollector(registry=registry)  # processor time, memory, descriptors
-        body = generate_latest(registry)
-        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
+        return generate_latest(registry)
 
     async def _healthz(self, request: web.Request) -> web.Response:
         """Answers always: an answer shows that the event loop runs."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from tank_node.metrics import Metrics
 
@@ -23,6 +23,14 @@ def families(metrics: Metrics) -> Iterator[Metric]:
     for era, count in sorted(metrics.iggy_sessions.items()):
         sessions.add_metric([era], count)
     yield sessions
+    connections = GaugeMetricFamily(
+        "tank_iggy_connections",
+        "Connections of Iggy clients that are open, by the era of their protocol",
+        labels=["era"],
+    )
+    for era, count in sorted(metrics.iggy_connections.items()):
+        connections.add_metric([era], count)
+    yield connections
     unknown = CounterMetricFamily(
         "tank_iggy_unknown_sdk",
         "Logins of Iggy clients whose library has an unknown version, by that version",

@@ -16,6 +16,9 @@ from tank_node.segment.segment import FileRange
 from tank_node.server.transport import Transport
 from tank_node.session import Session
 
+_LARGE_BYTES: Final = 32 * 1024
+_MOST_PIECES: Final = 8
+"""A copy of fewer bytes, or of more pieces, costs less than what the system takes for each piece."""
 _OF_THE_SOCKET: Final = (BlockingIOError, InterruptedError, ConnectionError, TimeoutError)
 _OF_THE_NETWORK: Final = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.ENOBUFS, errno.ENOMEM)
 
@@ -138,6 +141,19 @@ class Connection:
             count = 0
         if count < len(data):
             self.queue([data[count:]])
+        return count
+
+    def send_joined(self, out: list[bytes], size: int) -> int:
+        """As `send`, for several answers, of `size` bytes together. Few and large ones are copied into one
+        buffer only if the socket doesn't take all of them."""
+        if size < _LARGE_BYTES or len(out) > _MOST_PIECES:
+            return self.send(b"".join(out))
+        try:
+            count = self.transport.send_pieces(out)
+        except BlockingIOError:
+            count = 0
+        if count < size:
+            self.queue([b"".join(out)[count:]])
         return count
 
     def send_chunk(self, out: list[Output], budget: int) -> int:

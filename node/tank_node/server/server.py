@@ -260,6 +260,7 @@ class Server:
         out = session.out
         if not out:
             return
+        out_bytes = session.out_bytes
         session.out = []
         session.out_bytes = 0
         has_chunks, session.has_chunks = session.has_chunks, False
@@ -270,8 +271,10 @@ class Server:
         try:
             if has_chunks:
                 count = connection.send_chunk(out, self._limits.send_once_bytes)
+            elif len(out) == 1:
+                count = connection.send(out[0])  # type: ignore[arg-type]
             else:
-                count = connection.send(out[0] if len(out) == 1 else b"".join(out))  # type: ignore[arg-type]
+                count = connection.send_joined(out, out_bytes)  # type: ignore[arg-type]
         except (OSError, ChunkLost) as error:
             self._not_sent(connection, error)
             return

@@ -23,7 +23,7 @@ class Transport:
     """A socket that is connected or connecting. All calls raise BlockingIOError when they would block, and
     OSError when the connection is broken."""
 
-    __slots__ = ("_socket", "fd", "receive_into", "send")
+    __slots__ = ("_socket", "fd", "receive_into", "send", "send_pieces")
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
@@ -34,6 +34,8 @@ class Transport:
         side."""
         self.send = sock.send
         """Sends as many of the bytes as fit; returns their number."""
+        self.send_pieces = sock.sendmsg
+        """As `send`, for bytes in pieces."""
 
     def send_before_more(self, data: bytes | memoryview) -> int:
         """As `send`, when more bytes follow at once: they share packets (MSG_MORE)."""

@@ -13,6 +13,7 @@ from tank_node.stored.append_lines import AppendLines
 from tank_node.stored.control import ControlAction, PartitionControl
 from tank_node.stored.control_call import ControlCall
 from tank_node.stored.fetch_call import FetchCall
+from tank_node.stored.measuring import extent_of
 from tank_node.stored.outcome import StoredOutcome
 from tank_node.stored.results import Appended, Fetched, PartitionExtent, Place, StoredWanted
 from tank_node.stored.sizes_call import SizesCall
@@ -88,15 +89,17 @@ class StoredPartitions:
         *,
         is_new: bool = False,
     ) -> None:
-        """Tells how much partitions hold, as it was at most `Limits.stored_sizes_ms` ago; is_new: as it is
-        now. Those whose leader is unknown, or hasn't answered in time, are left out."""
+        """Tells how much partitions hold: those that other brokers lead as it was at most
+        `Limits.stored_sizes_ms` ago, those that this one leads as it is now; is_new: all as it is now. Those
+        whose leader is unknown, or hasn't answered in time, are left out."""
         now_ms = self._broker.tick.monotonic_ms
         known: dict[Place, PartitionExtent] = {}
         wanted = []
         for place in places:
             cached = self._sizes.get(place)
             if not is_new and cached is not None and now_ms - cached[0] < self._broker.limits.stored_sizes_ms:
-                known[place] = cached[1]
+                here = extent_of(self._broker, place)
+                known[place] = here if isinstance(here, PartitionExtent) else cached[1]
             else:
                 wanted.append(place)
         if wanted:

@@ -22,7 +22,7 @@ FEATURES = (
 )  # fmt: skip
 """The messages and features that every broker of this version knows."""
 GROUP_FEATURES: Final = {
-    "commit_positions": 1, "list_groups": 1, "group_heartbeat": 0, "describe_groups": 0, "delete_groups": 0,
+    "commit_positions": 1, "list_groups": 2, "group_heartbeat": 0, "describe_groups": 0, "delete_groups": 0,
     "delete_positions": 0,
 }  # fmt: skip
 """What brokers can answer from feature level `NATIVE_GROUPS` on, and in which version at most."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from tank_node.cluster.link import CommitOutcome, GroupsOutcome, Position, PositionsOutcome
 from tank_node.coordinators.machine.group_error import GroupError
+from tank_node.coordinators.view.view_groups import iggy_title
 from tank_node.peers.group_errors import error_code, telling
 from tank_node.peers.group_request import answer_version
 from tank_node.peers.group_router import GroupRouter, router_of
@@ -86,6 +87,8 @@ _TOO_MANY: Final = f"a request asks about {_MOST_NAMES} groups at most: send sev
 _TOO_LARGE: Final = "the answer is too large to be passed on: ask for less at once"
 _PASSING: Final = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOADING)
 _MOST_NAME_BYTES: Final = 0xFF
+_LISTS_TITLES: Final = 2
+"""The version of ListGroups from which on groups have titles."""
 
 
 def _are_coordinated(session: "TankSession") -> bool:
@@ -206,6 +209,9 @@ def list_groups(session: "TankSession", payload: memoryview) -> None:
             names = [each.group for each in answer.listed]
             answer.groups = [name for name in names if _bytes_of(name) <= _MOST_NAME_BYTES]
             answer.error, answer.listed = _known(answer.error), []
+        elif request.version >= _LISTS_TITLES:
+            for each in answer.listed:
+                each.title = iggy_title(session.broker.link.view, each.group)
         finish(answer, request.version)
 
     router_of(session.broker).list_groups(session, told)

@@ -9,6 +9,7 @@ theirs in the same way: see `tank_node.kernel`.
 - `produce_run`, `record_run`: of `tank_protos.storage`
 - `kafka_batch`, `kafka_records`, `kafka_encode`, `kafka_run`, `kafka_to_tank`, `tank_to_kafka`: of
   `tank_protos.kafka`
+- `iggy_send`, `iggy_poll`: of `tank_protos.iggy`
 - `checksum`: CRC-32C
 """
 

@@ -17,6 +17,9 @@ _HEAD: Final = Struct("<II")
 HEAD_BYTES: Final = _HEAD.size
 LENGTH_BYTES: Final = _LENGTH.size
 CODE_BYTES: Final = 4
+_LARGE_BYTES: Final = 32 * 1024
+_MOST_PIECES: Final = 8
+"""A copy of fewer bytes, or of more pieces, costs less than what the system takes for each piece."""
 
 
 class ClassicRequest(NamedTuple):
@@ -65,6 +68,14 @@ def request(code: int, payload: Sequence[Buffer]) -> bytes:
 def response(payload: Sequence[Buffer]) -> bytes:
     """Returns a successful answer with this payload, in pieces, as one buffer."""
     return b"".join((_HEAD.pack(0, sum(map(len, payload))), *payload))
+
+
+def response_pieces(payload: Sequence[Buffer]) -> list[bytes]:
+    """Returns what `response` returns, in pieces where these are few and large: they are not copied."""
+    size = sum(map(len, payload))
+    if size < _LARGE_BYTES or len(payload) > _MOST_PIECES:
+        return [response(payload)]
+    return [b"".join((_HEAD.pack(0, size), payload[0])), *map(bytes, payload[1:])]
 
 
 def error_response(status: int) -> bytes:

@@ -24,6 +24,7 @@ from tank_protos.kafka.errors import invalid
 from tank_protos.kafka.limits import MAX_CONVERTED_RECORDS, MAX_UNPACKED_BYTES
 from tank_protos.kafka.record_batch import CONTROL, LOG_APPEND_TIME
 from tank_protos.kafka.records import Headers, placed_deltas
+from tank_protos.kernel import twin
 from tank_protos.wire.buffer import Buffer
 
 NO_ASSIGNMENT: Final = 2**32 - 1
@@ -80,6 +81,20 @@ class _Message(NamedTuple):
 _NO_MESSAGES: Final = _Source((), (), (), {})
 
 
+class PolledPart(NamedTuple):
+    """The messages of one stored batch, as an answer has them."""
+
+    data: bytes
+    messages: int
+    """How many they are."""
+    last_offset: int
+    """That of the last one; -1: there is none."""
+    lost_headers: int = 0
+    """Headers that clients of the era can't read."""
+    unpacked_bytes: int = 0
+    """The size of the records, if they were compressed."""
+
+
 class PollAnswer:
     """Collects the messages of one answer. `partition`: its number."""
 
@@ -89,8 +104,6 @@ class PollAnswer:
         self._partition = partition
         self._current_offset = current_offset
         self._parts: list[Buffer] = []
-        self._maps: dict[Headers, tuple[bytes, bytes, int]] = {}
-        """What `_read_headers` found of the headers behind ours, because they are often the same."""
         self.messages = 0
         """How many are in the answer."""
         self.bytes = _ANSWER.size
@@ -107,33 +120,62 @@ class PollAnswer:
 
         Of a control batch there is none. Raises InvalidRecords or InvalidBundle for a batch that is damaged.
         """
-        found = _bundle_columns(source) if source.is_bundle else _record_columns(source)
-        self.unpacked_bytes += found.unpacked_bytes
-        begin = 0
-        count = len(found.values)
-        while begin < count and found.offsets[begin] < lowest_offset:
-            begin += 1
-        end = min(count, begin + most)
-        if begin >= end:
-            return 0
-        messages = [self._message(found, place) for place in range(begin, end)]
-        append_us = source.append_ms * _US_PER_MS
-        if self._era.layout is MessageLayout.SEED:
-            self._add_seed(messages, append_us)
-        elif self._era.layout is MessageLayout.BATCH:
-            self._add_batches(messages, append_us)
-        else:
-            self._add_headed(messages, append_us)
-        self.messages += len(messages)
-        self.last_offset = messages[-1].offset
-        return len(messages)
+        part = messages_of(source, self._era, self._topic_id, self._partition, lowest_offset, most)
+        self.unpacked_bytes += part.unpacked_bytes
+        if part.messages:
+            self._parts.append(part.data)
+            self.bytes += len(part.data)
+            self.messages += part.messages
+            self.last_offset = part.last_offset
+            self.lost_headers += part.lost_headers
+        return part.messages
 
     def payload(self) -> list[Buffer]:
         """Returns the payload of the answer, in pieces."""
         partition = self._partition + self._era.base
         return [_ANSWER.pack(partition, self._current_offset, self.messages), *self._parts]
 
-    def _message(self, found: _Source, place: int) -> _Message:
+
+@twin("iggy_poll")
+def messages_of(
+    source: PollSource, era: Era, topic_id: int, partition: int, lowest_offset: int, most: int
+) -> PolledPart:
+    """Returns the messages of a stored batch from an offset on, at most `most`, as clients of the era read
+    them. `partition`: its number.
+
+    Of a control batch there is none. Raises InvalidRecords or InvalidBundle for a batch that is damaged.
+    """
+    found = _bundle_columns(source) if source.is_bundle else _record_columns(source)
+    begin = 0
+    count = len(found.values)
+    while begin < count and found.offsets[begin] < lowest_offset:
+        begin += 1
+    end = min(count, begin + most)
+    if begin >= end:
+        return PolledPart(b"", 0, -1, 0, found.unpacked_bytes)
+    part = _PartMaker(era, topic_id, partition)
+    messages = [part.message(found, place) for place in range(begin, end)]
+    part.write(messages, source.append_ms * _US_PER_MS)
+    last_offset = messages[-1].offset
+    return PolledPart(
+        b"".join(part.pieces), len(messages), last_offset, part.lost_headers, found.unpacked_bytes
+    )
+
+
+class _PartMaker:
+    """Makes one part of an answer."""
+
+    def __init__(self, era: Era, topic_id: int, partition: int) -> None:
+        self._era = era
+        self._topic_id = topic_id
+        self._partition = partition
+        self._maps: dict[Headers, tuple[bytes, bytes, int]] = {}
+        """What `_read_headers` found of the headers behind ours, because they are often the same."""
+        self.pieces: list[Buffer] = []
+        self.lost_headers = 0
+
+    def message(self, found: _Source, place: int) -> _Message:
+        """Returns a message as clients read it."""
         offset = found.offsets[place]
         origin_us = found.times_ms[place] * _US_PER_MS
         of_record = found.headers.get(place)
@@ -164,20 +206,22 @@ class PollAnswer:
         self.lost_headers += known[2]
         return message_id, rest_us, known[1]
 
-    def _take(self, parts: list[Buffer]) -> None:
-        self._parts += parts
-        self.bytes += sum(map(len, parts))
+    def write(self, messages: list[_Message], append_us: int) -> None:
+        """Adds messages in the layout of the era."""
+        if self._era.layout is MessageLayout.SEED:
+            self._add_seed(messages, append_us)
+        elif self._era.layout is MessageLayout.BATCH:
+            self._add_batches(messages, append_us)
+        else:
+            self._add_headed(messages, append_us)
 
     def _add_seed(self, messages: list[_Message], append_us: int) -> None:
-        parts: list[Buffer] = []
         for offset, message_id, _, payload, headers in messages:
             checksum = checksums.crc32(payload)
-            parts.append(_SEED.pack(offset, AVAILABLE, append_us, message_id, checksum, len(headers)))
-            parts += (headers, _LENGTH.pack(len(payload)), payload)
-        self._take(parts)
+            self.pieces.append(_SEED.pack(offset, AVAILABLE, append_us, message_id, checksum, len(headers)))
+            self.pieces += (headers, _LENGTH.pack(len(payload)), payload)
 
     def _add_headed(self, messages: list[_Message], append_us: int) -> None:
-        parts: list[Buffer] = []
         is_64 = self._era.layout is MessageLayout.HEADER_64
         checksum = checksums.crc32 if self._era.checksum is MessageChecksum.CRC32 else checksums.xxh3
         for offset, message_id, origin_us, payload, headers in messages:
@@ -187,8 +231,7 @@ class PollAnswer:
             else:
                 head = _HEADER_56.pack(message_id, offset, append_us, origin_us, *sizes)
             body = b"".join((head, payload, headers))
-            parts += (_CHECKSUM.pack(checksum(body)), body)
-        self._take(parts)
+            self.pieces += (_CHECKSUM.pack(checksum(body)), body)
 
     def _add_batches(self, messages: list[_Message], append_us: int) -> None:
         begin = 0
@@ -216,7 +259,7 @@ class PollAnswer:
         fields = (partition, base, append_us, origin_us, length)
         count = len(messages)
         checksum_of_all = checksums.batch_checksum((*fields, count), b"".join(sums))
-        self._take([BATCH_HEAD.pack(*fields, checksum_of_all, count), *parts])
+        self.pieces += (BATCH_HEAD.pack(*fields, checksum_of_all, count), *parts)
 
 
 def _end_of_batch(messages: list[_Message], begin: int) -> int:

@@ -19,6 +19,7 @@ from tank_protos.wire.buffer import Buffer
 from tank_protos.wire.errors import OutOfRange, Truncated
 
 _U32: Final = Struct("<I")
+_NONE: Final = Identifier()
 
 
 class SendRequest(NamedTuple):
@@ -46,15 +47,42 @@ def read(payload: Buffer, era: Era) -> SendRequest:
         (size,) = _U32.unpack_from(view)
         (count,) = _U32.unpack_from(view, at)
     except StructError:
-        raise Truncated("a send ends before the count of its messages") from None
+        raise _no_count() from None
     at += _U32.size
     if size != at - start:
         raise OutOfRange(f"a send says that {size} bytes are before its messages, where {at - start} are")
+    return SendRequest(stream, topic, chosen, _checked(count), view[at:])
+
+
+def head_bytes(payload: memoryview, era: Era) -> int:
+    """Returns how many bytes are before the count of a send's messages, as it says itself; 0: it doesn't, or
+    they are too few."""
+    if era.is_old or len(payload) < _U32.size:
+        return 0
+    (size,) = _U32.unpack_from(payload)
+    return int(size) if _U32.size < size <= len(payload) else 0
+
+
+def read_again(payload: memoryview, head: int, chosen: Partitioning) -> SendRequest:
+    """Returns the parts of a send whose first `head` bytes are those of another one, which was read, and had
+    this partitioning; without stream and topic. Raises WireError."""
+    try:
+        (count,) = _U32.unpack_from(payload, head)
+    except StructError:
+        raise _no_count() from None
+    return SendRequest(_NONE, _NONE, chosen, _checked(count), payload[head + _U32.size :])
+
+
+def _no_count() -> Truncated:
+    return Truncated("a send ends before the count of its messages")
+
+
+def _checked(count: int) -> int:
     if not count:
         raise IggyRefusal(IggyError.INVALID_MESSAGES_COUNT, "a send of no messages")
     if count > MAX_SENT_MESSAGES:
         raise too_many(count)
-    return SendRequest(stream, topic, chosen, count, view[at:])
+    return count
 
 
 def too_many(count: int) -> IggyRefusal:

@@ -21,6 +21,7 @@ from tank_protos.iggy.stored_header import DEFAULT_KINDS, NO_ID
 from tank_protos.kafka.codecs import KafkaCodec
 from tank_protos.kafka.record_batch import MAGIC, NO_EPOCH, NO_PRODUCER, RecordBatchHeader, seal
 from tank_protos.kafka.records import Headers, encode_columns
+from tank_protos.kernel import twin
 from tank_protos.wire.errors import Truncated, WireError
 
 _US_PER_MS: Final = 1000
@@ -228,8 +229,10 @@ def _headers(sent: SentColumns, has_key_kinds: bool) -> dict[int, Headers]:
     return found
 
 
-def record_batch(sent: SendRequest, era: Era, now_ms: int) -> bytes:
-    """Returns the messages as a record batch without producer, whose first offset is 0.
+@twin("iggy_send")
+def record_batch(sent: SendRequest, era: Era, now_ms: int) -> bytearray:
+    """Returns the messages as a record batch without producer, whose first offset is 0. A log writes its own
+    fields into it.
 
     `now_ms`: the timestamp of messages that have none. Raises WireError, as IggyRefusal if the client can
     learn the reason.
@@ -248,7 +251,7 @@ def record_batch(sent: SendRequest, era: Era, now_ms: int) -> bytes:
     header = RecordBatchHeader(
         0, 0, NO_EPOCH, MAGIC, 0, KafkaCodec.NONE, count - 1, base_ms, max(times), *NO_PRODUCER, count
     )
-    return seal(header, payload)
+    return bytearray(seal(header, payload))
 
 
 def tank_batch(sent: SendRequest, era: Era, now_ms: int) -> bytes:

@@ -3,5 +3,5 @@
 - `rules`: what names, passwords and stored hashes must be
 - `secret`: a value that no line of a log shows
 - `tokens`: personal access tokens
-- `permissions`: Iggy's document of a user's rights
+- `permissions`: Iggy's document of a user's rights; `rights_text`: the same as text
 """

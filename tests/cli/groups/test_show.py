@@ -38,6 +38,27 @@ def test_the_list_has_every_group_with_its_state(tank: Tank, broker: FakeBroker)
     assert "there are: empty, stable" in tank("group", "list", "--state", "dead").stderr
 
 
+def test_groups_of_iggys_clients_are_shown_with_their_streams_and_topics(
+    tank: Tank, broker: FakeBroker
+) -> None:
+    filled(broker)
+    broker.positions["iggy:g:7"] = {("flights", 0): CommittedPosition(4, "", 0)}
+    broker.titles["iggy:g:7"] = "main/orders/readers"
+    assert tank("group", "list").stdout.splitlines()[2].split() == [
+        "iggy:g:7", "empty", "0", "consumer", "main/orders/readers",
+    ]  # fmt: skip
+    assert [each["title"] for each in parsed(tank("group", "list", "-o", "json"))["groups"]] == [
+        None, "main/orders/readers", None,
+    ]  # fmt: skip
+    described = tank("group", "describe", "iggy:g:7").stdout.splitlines()
+    assert described[1].split() == ["is", "main/orders/readers"]
+    assert parsed(tank("group", "describe", "iggy:g:7", "-o", "json"))["title"] == "main/orders/readers"
+    (line,) = [line for line in tank("lag").stdout.splitlines() if line.startswith("iggy:g:7")]
+    assert "main/orders/readers" in line
+    shown = {each["group"]: each["title"] for each in parsed(tank("lag", "-o", "json"))["groups"]}
+    assert shown == {"billing": None, "iggy:g:7": "main/orders/readers", "nightly": None}
+
+
 def test_a_group_whose_name_is_no_text_is_listed_with_the_others(tank: Tank, broker: FakeBroker) -> None:
     filled(broker)
     broker.positions[b"a\xff".decode("utf-8", "surrogateescape")] = {}
@@ -72,7 +93,7 @@ def test_a_group_is_described_with_its_lag_and_which_member_has_what(tank: Tank,
     assert_same_shape(found["partitions"][0], SHAPES["group describe"][0]["partitions"][0])  # type: ignore[index,call-overload]
     assert {**found, "partitions": []} == {
         "group": "billing", "state": "stable", "protocol_type": "consumer", "protocol": "uniform", "epoch": 7,
-        "members": 2, "lag": 7, "partitions": [],
+        "members": 2, "lag": 7, "title": None, "partitions": [],
     }  # fmt: skip
     rows = [
         (each["partition"], each["position"], each["lag"], each["member"]) for each in found["partitions"]

@@ -45,6 +45,8 @@ def test_every_command_does_what_it_says_and_prints_the_promised_json(
         ["group", "list"],
         ["expose", "payments", "--stream", "main"],
         ["stream", "purge", "main", "--yes"],
+        ["topic", "alter", "main", "orders", "--partitions", "4", "--expiry", "never"],
+        ["topic", "shrink", "main", "orders", "--partitions", "1", "--yes"],
         ["topic", "purge", "main", "orders", "--yes"],
         ["group", "delete", "main", "orders", "readers", "--yes"],
         ["topic", "rename", "main", "orders", "bills"],
@@ -84,6 +86,8 @@ def test_tables_for_people(world: ScriptedControllers, iggy: Ask) -> None:
     [
         (["stream", "rename", "other", "x"], "no stream"),
         (["topic", "purge", "main", "other", "--yes"], "no topic"),
+        (["topic", "alter", "main", "other", "--expiry", "1h"], "no topic"),
+        (["topic", "shrink", "main", "other", "--partitions", "1", "--yes"], "no topic"),
         (["group", "delete", "main", "orders", "other", "--yes"], "no group"),
         (["expose", "other", "--stream", "main"], "no topic"),
         (["hide", "other"], "no topic"),
@@ -107,11 +111,69 @@ def test_what_loses_messages_is_asked_about_first(world: ScriptedControllers, ig
         ["stream", "purge", "main"],
         ["topic", "delete", "main", "orders"],
         ["topic", "purge", "main", "orders"],
+        ["topic", "shrink", "main", "orders", "--partitions", "0"],
         ["group", "delete", "main", "orders", "readers"],
     ):
         found = iggy(*words)
         assert found.exit_code == ExitCode.USAGE
         assert "--yes" in found.output
+    assert world.commands == before
+
+
+def test_what_is_altered_is_what_iggys_clients_see_and_the_rest_stays(
+    world: ScriptedControllers, iggy: Ask
+) -> None:
+    iggy("stream", "create", "main")
+    iggy("topic", "create", "main", "orders", "--expiry", "1h", "--max-size", "1g")
+    (topic,) = world.cluster.state.topics.values()
+
+    def altered(*words: str) -> None:
+        assert iggy("topic", "alter", "main", "orders", *words).exit_code == 0
+
+    altered("--expiry", "2h")
+    assert topic.iggy is not None
+    assert (topic.iggy.expiry_us, topic.iggy.max_bytes) == (7_200_000_000, 2**30)
+    altered("--max-size", "unlimited", "--expiry", "default")
+    assert (topic.iggy.expiry_us, topic.iggy.max_bytes) == (0, 2**64 - 1)
+    altered("--durability", "replicated", "--segment-size", "512m")
+    assert topic.settings == {
+        "flush": "replicated", "log.format": "kafka", "log.segment.bytes": str(512 << 20),
+    }  # fmt: skip
+    altered("--durability", "persisted")
+    assert [(each.key, each.value) for each in topic.iggy.options] == [
+        ("segment_size", str(512 << 20).encode()), ("durability", b"persisted"),
+    ]  # fmt: skip
+    altered("--partitions", "3")
+    assert len(topic.partitions) == 3
+    assert "2 partitions" in iggy("topic", "shrink", "main", "orders", "--partitions", "1", "--yes").output
+    assert len(topic.partitions) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["alter", "main", "orders"], "Nothing to change"),
+        (
+            ["alter", "main", "orders", "--partitions", "1"],
+            "tank iggy topic shrink main orders --partitions 1",
+        ),
+        (
+            ["shrink", "main", "orders", "--partitions", "3", "--yes"],
+            "tank iggy topic alter main orders --partitions 3",
+        ),
+        (["alter", "main", "orders", "--expiry", "soon"], "no duration"),
+        (["alter", "main", "orders", "--max-size", "much"], "no size"),
+    ],
+)
+def test_what_a_change_can_not_be_is_said(
+    world: ScriptedControllers, iggy: Ask, words: list[str], hint: str
+) -> None:
+    iggy("stream", "create", "main")
+    iggy("topic", "create", "main", "orders", "--partitions", "2")
+    before = list(world.commands)
+    found = iggy("topic", *words)
+    assert found.exit_code == ExitCode.USAGE
+    assert hint in found.output
     assert world.commands == before
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from tank_cli.shell.exit_codes import ExitCode
 from tank_cli.shell.shapes import SHAPES
-from tank_client.model import PartitionTrouble, StrayFolder, Trouble
+from tank_client.model import ClientProtocol, ConnectedClient, PartitionTrouble, StrayFolder, Trouble
 from tests.cli.conftest import Tank
 from tests.support.clients.cli_shapes import assert_same_shape, parsed
 from tests.support.clients.scripted_client import FakeBroker, FakeTopic
@@ -201,6 +201,31 @@ def test_status_of_a_broker_that_does_not_describe_itself(tank: Tank, broker: Fa
     found = parsed(tank("status", "-o", "json"))
     assert (found["data_folder"], found["troubles"], found["stray_folders"]) == (None, None, None)
     assert found["brokers"]
+
+
+def test_status_counts_the_clients_of_iggy_by_era(tank: Tank, broker: FakeBroker) -> None:
+    def connected(number: int, protocol: ClientProtocol, software: str) -> ConnectedClient:
+        return ConnectedClient(number, protocol, None, "iggy", software, "0.9.0", 5, None, None, 0, {})
+
+    assert "Iggy" not in tank("status").stdout
+    assert parsed(tank("status", "-o", "json"))["iggy_eras"] == []
+    iggy = ClientProtocol.IGGY
+    broker.connections = [
+        connected(1, iggy, "iggy V11"),
+        connected(2, ClientProtocol.KAFKA, "iggy B3"),
+        connected(3, iggy, "iggy B3"),
+        connected(4, iggy, ""),
+        connected(5, iggy, "iggy V11"),
+    ]
+    shown = tank("status").stdout
+    assert "2; 4 of Iggy clients: 1 B3, 2 V11, 1 unknown" in shown
+    found = parsed(tank("status", "-o", "json"))
+    assert_same_shape(found, SHAPES["status"][0])
+    assert found["iggy_eras"] == [
+        {"era": "B3", "connections": 1},
+        {"era": "V11", "connections": 2},
+        {"era": "unknown", "connections": 1},
+    ]
 
 
 def test_status_for_people_and_programs(tank: Tank, broker: FakeBroker) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from tank_controller import limits
-from tank_controller.api.operations import Name
+from tank_controller.api.names import Name
 from tank_protos.http_api.operations import PREFIX
 from tests.controller.api.world import Ask, World
 from tests.controller.api.world import api_world as api_world

@@ -11,9 +11,10 @@ from aiohttp import web
 from tank_controller.api.changes import Changes
 from tank_controller.api.document import SCHEMAS, document
 from tank_controller.api.leader import Leader
-from tank_controller.api.operations import OPERATIONS, TROUBLES, Name
+from tank_controller.api.names import Name
+from tank_controller.api.operations import OPERATIONS, TROUBLES
 from tank_controller.api.reads import Reads
-from tank_controller.api.routes import HttpApi, handlers
+from tank_controller.api.routes import HttpApi, handlers, iggy_handlers
 from tank_controller.leader.report import trouble_name
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.http_api.access import Access
@@ -48,7 +49,8 @@ def test_every_route_is_described_and_nothing_else_is() -> None:
 
 def test_every_operation_has_a_handler_of_its_own() -> None:
     reads = Reads(LEADER)
-    found = handlers(reads, Changes(LEADER, reads, lambda: 0))
+    changes = Changes(LEADER, reads, lambda: 0)
+    found = {**handlers(reads, changes), **iggy_handlers(LEADER, changes, lambda: 0)}
     assert set(found) == set(OPERATIONS) == set(Name)
     assert len(set(found.values())) == len(Name)
     named = [operation["operationId"] for *_, operation in described()]

@@ -6,18 +6,36 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tank_controller import limits
-from tank_controller.api.operations import OPERATIONS, Name
+from tank_controller.api.names import Name
+from tank_controller.api.operations import OPERATIONS
+from tank_protos.feature_levels import IGGY
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.http_api.operations import PREFIX
 from tank_protos.http_api.token import Token
 from tests.controller.api.world import Ask, World
 from tests.controller.api.world import api_world as api_world
+from tests.controller.cluster_for_tests import Cluster
+from tests.controller.users_for_tests import found_root
+
+
+def add_iggys_names(cluster: Cluster) -> None:
+    """The stream main with the topic bills, and the root user."""
+    cluster.raise_to(IGGY)
+    cluster.do(found_root())
+    cluster.do(pb.Command(create_stream=pb.CreateStream(name="main")))
+    born = cluster.state.iggy.streams[0].born
+    create = pb.CreateIggyTopic(born=born, name="bills", partitions=1, replication_factor=1)
+    cluster.do(pb.Command(create_iggy_topic=create))
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_every_change_takes_the_token(world: World, name: Name) -> None:
     world.cluster.topic("orders", 1, 1)
-    said = {"controller_id": 1, "broker_id": 1, "topic": "orders", "partition": 0}
+    add_iggys_names(world.cluster)
+    said = {
+        "controller_id": 1, "broker_id": 1, "topic": "orders", "partition": 0, "stream": "main",
+        "name": "bills", "group": "readers", "user": "iggy", "token_name": "laptop",
+    }  # fmt: skip
     in_path = {each.name: said[each.name] for each in OPERATIONS[name].in_path}
 
     async def story(ask: Ask) -> None:

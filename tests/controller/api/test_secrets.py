@@ -8,7 +8,8 @@ from typing import cast
 
 import pytest
 
-from tank_controller.api.operations import OPERATIONS, Name
+from tank_controller.api.names import Name
+from tank_controller.api.operations import OPERATIONS
 from tank_controller.node import NodeHost
 from tank_controller.rpc.admin import AdminService
 from tank_controller.rpc.brokers import Context
@@ -46,12 +47,14 @@ def test_http_shows_no_secret_of_a_user(world: World, caplog: pytest.LogCaptureF
         for name in Name:
             operation = OPERATIONS[name]
             if operation.method == "GET":
-                said = {"topic": "t", "broker": 1, "broker_id": 1, "partition": 0, "controller": 1}
+                said = {"topic": "t", "broker": 1, "broker_id": 1, "partition": 0, "user": "alice"}
                 asked = {each.name: said.get(each.name, 1) for each in operation.in_path}
                 shown.append(str((await ask(name, **asked)).body))
 
     world.run(story)
     assert len(shown) > 5
+    assert "alice" in "".join(shown)
+    assert "laptop" in "".join(shown), "a token's name is no secret"
     assert not found_in("".join(shown))
     assert not found_in(caplog.text)
 

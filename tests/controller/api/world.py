@@ -15,7 +15,8 @@ from tank_controller import limits
 from tank_controller.api import leader as api_leader
 from tank_controller.api.document import document
 from tank_controller.api.leader import Leader, Lines
-from tank_controller.api.operations import OPERATIONS, Name
+from tank_controller.api.names import Name
+from tank_controller.api.operations import OPERATIONS
 from tank_controller.api.routes import HttpApi
 from tank_protos.http_api.access import Access
 from tank_protos.http_api.operations import PREFIX

@@ -88,6 +88,15 @@ def test_it_waits_for_the_deletion_of_those_that_there_are(leader: Leader) -> No
     assert leader.may_raise
 
 
+def test_a_few_are_named_of_very_many(leader: Leader) -> None:
+    for number in range(1000):
+        leader.state.groups[f"iggy:g:{number}"] = {}
+    leader.hear(1, *(f"iggy:c:{number}" for number in range(10)))
+    leader.hear(2)
+    assert leader.raising.groups_in_the_way(leader.state) == [f"iggy:c:{number}" for number in range(10)]
+    assert not leader.may_raise
+
+
 def test_what_was_said_before_a_partition_got_another_leader_counts_no_more(leader: Leader) -> None:
     before = leader.state.index
     leader.hear(1)

@@ -12,6 +12,7 @@ from tank_protos.generated.tank import DescribeTopicsRequest, DescribeTopicsResp
 from tests.integration.programs.served import create_topic, get, stored, write_one
 from tests.support.clients.raw_client import RawConnection
 from tests.support.processes.broker_process import BrokerProcess, running_broker
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.integration
 
@@ -34,6 +35,18 @@ def test_clients_are_told_what_is_advertised_and_else_where_it_listens(tmp_path:
         broker.arguments = ("--advertise", "broker-1.example.org:7777", "--rack", "r1")
         broker.start()
         assert address(broker) == ("broker-1.example.org", 7777, "r1")
+
+
+def test_what_other_machines_reach_is_told_and_that_iggys_clients_log_in(tmp_path: Path) -> None:
+    with running_broker(tmp_path, "--iggy", "0.0.0.0:0") as broker:
+        said = broker.output()
+        assert "other machines can reach 0.0.0.0:" in said
+        assert "Iggy's clients log in, but nothing is encrypted" in said
+        assert "no authentication" not in said, "it listens on this machine alone for others"
+        until(
+            lambda: "Iggy's root user is iggy, with the password " in broker.output(),
+            "the password that was made is not shown",
+        )
 
 
 def test_flush_is_the_default_of_topics_that_do_not_say(tmp_path: Path) -> None:

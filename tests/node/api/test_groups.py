@@ -151,6 +151,7 @@ def test_groups_come_by_name_a_page_at_a_time(cluster: Cluster) -> None:
     assert ([each["group"] for each in rest["groups"]], rest["next"]) == (["billing", "c"], None)
     assert rest["groups"][0] == {
         "group": "billing", "state": "empty", "protocol_type": "consumer", "members": 0,
+        "title": None,
     }  # fmt: skip
 
 

@@ -8,7 +8,7 @@ import pytest
 from tank_node.app import config as node_config
 from tank_node.app.config import OPTIONS, ConfigError, LineFormat, ListenAddress, LogLevel, NodeConfig
 from tank_node.coordinators.machine.group_settings import Migration
-from tank_protos.topic_settings import FlushPolicy
+from tank_protos.topic_settings import FlushPolicy, LogFormat
 
 HOME = {"HOME": "/home/u"}
 
@@ -286,8 +286,17 @@ def test_iggys_clients_are_served_where_an_option_says_so() -> None:
     assert str(config.iggy) == "127.0.0.1:8090"
     assert (config.iggy_era, config.iggy_anonymous, config.iggy_poll_wait_ms) == ("B3", False, 500)
     assert (load().iggy_era, load().iggy_anonymous, load().iggy_poll_wait_ms) == ("auto", None, 0)
+    assert (load().iggy_format, load().iggy_heartbeat) == (LogFormat.KAFKA, False)
+    config = load({"iggy_heartbeat": "on"}, {"TANK_IGGY_FORMAT": "tank"}, 'iggy_format = "kafka"')
+    assert (config.iggy_format, config.iggy_heartbeat) == (LogFormat.TANK, True)
+    assert load(file='iggy_format = "tank"').iggy_format is LogFormat.TANK
     refused: list[dict[str, str | None]]
-    refused = [{"iggy_era": "Z"}, {"iggy_poll_wait_ms": "20001"}, {"iggy": "nowhere"}]
+    refused = [
+        {"iggy_era": "Z"},
+        {"iggy_poll_wait_ms": "20001"},
+        {"iggy_format": "iggy"},
+        {"iggy": "nowhere"},
+    ]
     for wrong in refused:
         with pytest.raises(ConfigError):
             load(wrong)

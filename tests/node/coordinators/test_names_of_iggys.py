@@ -9,6 +9,7 @@ from tank_node.coordinators.machine.group_error import GroupError
 from tank_node.coordinators.machine.group_requests import CommittedOffset
 from tank_node.coordinators.view.held_names import held_names
 from tank_protos.feature_levels import IGGY, NATIVE_GROUPS
+from tank_protos.generated import control_pb2 as pb
 from tests.support.groups.coordinating import Coordinating, coordinating
 
 PLACE = ("orders", 0)
@@ -46,6 +47,18 @@ def test_positions_that_another_client_keeps_under_such_a_name_stay(tmp_path: Pa
         at.settle()
         assert deleted == [GroupError.NONE]
         assert held_names(at.node.broker, at.groups.led_by_number) == []
+
+
+def test_a_name_that_is_not_utf_8_is_named_as_heartbeats_can_hold_it(tmp_path: Path) -> None:
+    name = "iggy:c:\udcff"
+    with coordinating(tmp_path) as at:
+        at.node.controller.view.feature_level = NATIVE_GROUPS
+        at.found()
+        at.load()
+        commit_of_an_older_version(at, name)
+        named = held_names(at.node.broker, at.groups.led_by_number)
+        assert named == ["iggy:c:\ufffd"]
+        assert pb.NamesHeld(groups=named).SerializeToString()
 
 
 @pytest.mark.parametrize("name", NAMES)

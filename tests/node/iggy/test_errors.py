@@ -16,6 +16,8 @@ from tank_protos.generated.iggy import (
     CreateTopicRequest,
     DeleteStreamRequest,
     DeleteTopicRequest,
+    DescribeOptionsRequest,
+    DescribeOptionsResponse,
     GetStreamRequest,
     GetTopicRequest,
     IggyConsumer,
@@ -30,6 +32,7 @@ from tank_protos.iggy.eras import A1, B3, SEED, V11, Era
 from tank_protos.iggy.identifiers import of_name, of_number
 from tank_protos.iggy.kinds import PartitioningKind, PollingKind
 from tank_protos.iggy.partitioning import Partitioning
+from tank_protos.topic_settings import LogFormat
 from tank_protos.wire.errors import WireError
 from tests.support.iggy.iggy_line import IggyEvicted, IggyLine, IggyStatus, logged_in
 from tests.support.iggy.iggy_node import IggyNode
@@ -226,6 +229,24 @@ def test_an_option_that_there_is_not_is_refused(node: IggyNode) -> None:
     line.tell(topic)
 
 
+@pytest.mark.parametrize("usual", LogFormat)
+@pytest.mark.parametrize("chosen", [None, *LogFormat])
+def test_the_option_chooses_the_format_else_the_operator_does(
+    node: IggyNode, usual: LogFormat, chosen: LogFormat | None
+) -> None:
+    line = logged_in(node, V11, node.services(IggySettings(log_format=usual)))
+    line.tell(CreateStreamRequest(name="main"))
+    topic = CreateTopicRequest(stream=of_name("main"), partitions_count=1, name="orders")
+    if chosen is not None:
+        topic.options = options.write({"iggy.format": chosen.value})
+    line.tell(topic)
+    made_topic = node.state.view.iggy.topic(0, 0)
+    assert made_topic is not None
+    assert made_topic.settings.log_format is (chosen or usual)
+    described = line.ask(DescribeOptionsRequest(1), DescribeOptionsResponse).options
+    assert {each.name: each.default_value for each in described}["iggy.format"] == usual.encode()
+
+
 def test_an_unknown_outcome_closes_the_connection(node: IggyNode) -> None:
     line = logged_in(node, B3)
     node.state.refusal = ErrorCode.TIMED_OUT
@@ -241,7 +262,14 @@ def test_what_is_no_iggy_client_is_closed(node: IggyNode, first: bytes) -> None:
         line.feed(first.ljust(16, b"\1"))
 
 
-@pytest.mark.parametrize("size", [1, 255, 2**32 - 1])
+@pytest.mark.parametrize("length", [0, 1, 2, 3])
+def test_a_length_that_has_no_room_for_a_code_is_closed(node: IggyNode, length: int) -> None:
+    line = logged_in(node, B3)
+    with pytest.raises(WireError):
+        line.feed(length.to_bytes(4, "little") + bytes(12))
+
+
+@pytest.mark.parametrize("size", [0, 1, 255, 2**32 - 1])
 def test_a_framed_header_with_a_size_that_lies_is_closed(node: IggyNode, size: int) -> None:
     line = IggyLine(node, V11)
     with pytest.raises(WireError):

@@ -35,15 +35,9 @@ def node(tmp_path: Path) -> Iterator[IggyNode]:
         yield node
 
 
-def test_every_command_but_those_of_routes_and_snapshots_is_served() -> None:
-    left_out = {
-        IggyCode.GET_SNAPSHOT,
-        IggyCode.ATTACH_CONSUMER_SESSION,
-        IggyCode.GET_POLL_ROUTE,
-        IggyCode.GET_OFFSET_ROUTE,
-        IggyCode.LOGIN_SESSION_WITH_TOKEN,  # a VSR client sends it as LOGIN_SESSION
-    }
-    assert set(IggyCode) - {row.code for row in COMMANDS.values()} == left_out
+def test_every_command_is_served() -> None:
+    as_another = {IggyCode.LOGIN_SESSION_WITH_TOKEN}  # a VSR client sends it as LOGIN_SESSION
+    assert set(IggyCode) - {row.code for row in COMMANDS.values()} == as_another
 
 
 def test_frames_may_come_byte_by_byte_and_several_at_once(node: IggyNode) -> None:
@@ -116,6 +110,10 @@ def test_era_a1_shows_itself_by_its_first_topic(node: IggyNode) -> None:
     line.tell(CreateStreamRequest(stream_id=1, name="main"))
     line.tell(CreateTopicRequest(stream=of_name("main"), topic_id=1, partitions_count=1, name="orders"))
     assert line.session.era is A1
+    assert {era: count for era, count in node.metrics.iggy_connections.items() if count} == {"A1": 1}
+    line.close()
+    line.close()
+    assert not any(node.metrics.iggy_connections.values())
 
 
 def test_a_user_who_logs_out_is_nobody(node: IggyNode) -> None:

@@ -10,6 +10,7 @@ from tank_protos.generated.iggy import (
     CreateStreamRequest,
     CreateTokenRequest,
     CreateTokenResponse,
+    CreateTopicRequest,
     CreateUserRequest,
     DeleteTokenRequest,
     DeleteUserRequest,
@@ -18,6 +19,8 @@ from tank_protos.generated.iggy import (
     GetStreamsResponse,
     GetTokensRequest,
     GetTokensResponse,
+    GetTopicsRequest,
+    GetTopicsResponse,
     GetUserRequest,
     GetUsersRequest,
     GetUsersResponse,
@@ -33,7 +36,7 @@ from tank_protos.iggy import vsr
 from tank_protos.iggy.commands import IggyCode
 from tank_protos.iggy.eras import A3, B3, V11, Era
 from tank_protos.iggy.identifiers import of_name, of_number
-from tank_protos.users.permissions import GlobalRight, Permissions
+from tank_protos.users.permissions import GlobalRight, Permissions, StreamPermissions, StreamRight
 from tests.support.iggy.iggy_line import IggyLine, IggyStatus, logged_in
 from tests.support.iggy.iggy_node import IggyNode
 
@@ -83,6 +86,27 @@ def test_a_user_does_what_its_permissions_say(node: IggyNode, era: Era) -> None:
     document = Permissions(GlobalRight.READ_STREAMS).encode(era.base)
     root.tell(UpdatePermissionsRequest(READER, 1, document))
     assert [each.name for each in line.ask(GetStreamsRequest(), GetStreamsResponse).streams] == ["main"]
+
+
+@ERAS
+@pytest.mark.parametrize("everywhere", [True, False])
+def test_who_may_read_topics_may_list_them_without_a_right_to_the_stream(
+    node: IggyNode, era: Era, everywhere: bool
+) -> None:
+    root = logged_in(node, era)
+    root.tell(CreateStreamRequest(name="main"))
+    root.tell(CreateTopicRequest(stream=of_name("main"), partitions_count=1, name="orders"))
+    of_stream = StreamPermissions(0, StreamRight.READ_TOPICS)
+    given = (
+        Permissions(GlobalRight.READ_TOPICS) if everywhere else Permissions(GlobalRight(0), (of_stream,))
+    ).encode(era.base)
+    root.tell(CreateUserRequest("reader", "secret", 1, 1, given))
+    line = of_reader(node, era)
+    assert line.refused(GetStreamRequest(of_name("main"))) == 41
+    listed = line.ask(GetTopicsRequest(of_name("main")), GetTopicsResponse).topics
+    assert [each.name for each in listed] == ["orders"]
+    root.tell(UpdatePermissionsRequest(READER, 1, Permissions(GlobalRight.POLL_MESSAGES).encode(era.base)))
+    assert line.refused(GetTopicsRequest(of_name("main"))) == 41
 
 
 @ERAS

@@ -264,7 +264,7 @@ def test_features_name_what_the_level_allows(cell: BrokerCell) -> None:
     added = versions[NATIVE_GROUPS].keys() - versions[GROUPS].keys()
     assert added >= {"describe_groups", "delete_groups", "delete_positions"}
     assert [each["commit_positions"] for each in versions.values()] == [0, 1]
-    assert [each["list_groups"] for each in versions.values()] == [0, 1]
+    assert [each["list_groups"] for each in versions.values()] == [0, 2]
 
 
 @pytest.fixture

@@ -323,6 +323,16 @@ def test_sizes_are_a_second_old_at_most(spread: BrokerCell) -> None:
     assert sizes(client, (10, 1))[10, 1].messages == 1
 
 
+def test_the_sizes_of_the_brokers_own_partitions_are_those_of_now(spread: BrokerCell) -> None:
+    client = StoredClient(spread.nodes[1])
+    assert sizes(client, (10, 0), (10, 1))[10, 0].messages == 0
+    client.append(b"x", place=(10, 0))
+    client.append(b"x", place=(10, 1))
+    spread.run(300)
+    found = sizes(client, (10, 0), (10, 1), run_ms=0)
+    assert (found[10, 0].messages, found[10, 1].messages) == (1, 0)
+
+
 def test_a_leader_that_does_not_answer_is_left_out(spread: BrokerCell) -> None:
     client = StoredClient(spread.nodes[1])
     assert len(sizes(client, (10, 0), (10, 1), (10, 2))) == 3

@@ -28,7 +28,7 @@ RAW = (b"name", 2, b"value", 1)
 PLAIN = ClientMessage(b"hello", origin_us=5_000_000)
 
 
-def columns(batch: bytes) -> RecordColumns:
+def columns(batch: bytes | bytearray) -> RecordColumns:
     """The records of a batch that is sound."""
     header = record_batch.check(memoryview(batch), max_bytes=1 << 27)
     return record_batch.columns_of(batch, header, 1 << 27)

@@ -14,6 +14,7 @@ from tank_node.coordinators.records import group_records
 from tank_node.coordinators.records.consumer_records import ConsumerRecord
 from tank_node.coordinators.records.group_records import GroupRecord, OffsetRecord
 from tank_protos.generated.kafka import GroupMetadataValue, JoinGroupResponse
+from tank_protos.wire.names import is_iggys_group
 from tests.simulation.books.committed import Committed, Key
 from tests.simulation.books.message_books import MessageBooks
 from tests.simulation.books.shared_out import SharedOut
@@ -378,6 +379,8 @@ class GroupBooks:
         for message in messages(batch.content, batch.data):
             read = group_records.read(message.key, message.value or None)
             if isinstance(read, OffsetRecord):
+                if is_iggys_group(read.group_id):
+                    continue  # these go back when a client says so: `iggy.iggy_marks`
                 self.of(key, read.group_id).store_offset((read.topic, read.partition), read.offset)
             elif isinstance(read, GroupRecord):
                 self.of(key, read.group_id).store_image(read.value)

@@ -58,6 +58,8 @@ class MessageBooks:
         """What of a partition is open at a broker whose process runs."""
         self.on_group_batch: Callable[[Key, Batch], None] = lambda key, batch: None
         """Told of each batch of consumer groups that is committed, or that a lossy election has left."""
+        self.on_iggy_batch: Callable[[Key, Batch], None] = lambda key, batch: None
+        """The same, for the offsets of Iggy's consumers."""
         self.are_positions_lost = False
         """Whether an election may have lost positions of groups, some of which may be acknowledged still, by
         a coordinator that hasn't heard of it. From then on nothing is promised of positions."""
@@ -243,6 +245,7 @@ class MessageBooks:
         count = books.commit(batch, epoch)
         if partition.topic_name == GROUPS_TOPIC:
             self.on_group_batch(books.key, batch)
+            self.on_iggy_batch(books.key, batch)
         return count
 
     def _compare(

@@ -49,7 +49,14 @@ class MetadataBooks:
             lambda state, key, members: None
         )
         """Told of every in-sync set that comes into the log."""
+        self.on_fenced: Callable[[int], None] = lambda broker_id: None
+        """Told of a broker that is fenced, with every change of brokers."""
+        self.on_removed: Callable[[PartitionKey, int], None] = lambda key, floor: None
+        """Told of a partition that was removed from its topic, and of the floor of the leader epochs of all
+        that get its number later."""
         self._lossy: dict[PartitionKey, int] = {}
+        self._partitions: dict[int, int] = {}
+        """By topic id: how many the topic has."""
 
     # --- the state machine ---
 
@@ -76,6 +83,7 @@ class MetadataBooks:
     def _check_delta(self, state: ClusterState, delta: pb.Delta) -> None:
         check_numbers(state, delta)
         for topic in delta.topics:
+            self._count_partitions(state, topic.topic_id, len(topic.partitions))
             for partition in topic.partitions:
                 self._check_partition(state, topic.topic_id, partition)
         for changed in delta.changed:
@@ -84,9 +92,19 @@ class MetadataBooks:
         if delta.brokers:
             self._check_fenced(state)
 
+    def _count_partitions(self, state: ClusterState, topic_id: int, count: int) -> None:
+        """A topic has so many partitions now. The next one of a number that was removed is another one."""
+        before = self._partitions.get(topic_id, 0)
+        self._partitions[topic_id] = count
+        for number in range(count, before):
+            self._lossy.pop((topic_id, number), None)
+            self.on_removed((topic_id, number), state.topics[topic_id].epoch_floor)
+
     def _check_fenced(self, state: ClusterState) -> None:
         """Who is fenced leads nothing, and counts nowhere."""
         fenced = {broker_id for broker_id, broker in state.brokers.items() if broker.fenced}
+        for broker_id in sorted(fenced):
+            self.on_fenced(broker_id)
         for topic in state.topics.values() if fenced else ():
             for number, partition in enumerate(topic.partitions):
                 where = f"{topic.topic_id}/{number} at entry {state.index}"

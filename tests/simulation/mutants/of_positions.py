@@ -30,6 +30,22 @@ MUTANTS = (
         told="positions_move_to_their_coordinator_which_dies",
     ),
     Mutant(
+        "the level of Iggy's clients comes though a coordinator has a group with a name of theirs",
+        "tank_controller.leader.raising.Raising.command",
+        "        if level == feature_levels.IGGY and not self.held.found(state).are_free:\n",
+        "        if False:\n",
+        Kind.CLUSTER,
+        told="a_group_that_moves_holds_up_the_level_that_needs_its_name",
+    ),
+    Mutant(
+        "a coordinator's word from before it took a group over counts after that",
+        "tank_controller.leader.held_names.HeldNames.found",
+        " or said.seen_index < self._since:\n",
+        ":\n",
+        Kind.CLUSTER,
+        told="a_group_that_moves_holds_up_the_level_that_needs_its_name",
+    ),
+    Mutant(
         "the controllers say that a group has no positions which they have dropped",
         "tank_controller.leader.requests._refusal",
         "    if (state.feature_level >= NATIVE_GROUPS) is to_move:\n",

@@ -4,6 +4,7 @@ coordinators, and there."""
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from tank_node.broker.broker import Broker
 from tank_node.broker.forwarding import ForwardingPolicy
 from tank_node.cluster.link import CommitOutcome, Position, PositionsOutcome
 from tank_node.coordinators.groups import groups_of
@@ -12,7 +13,7 @@ from tank_node.coordinators.machine.group_hash import partition_of
 from tank_node.peers.group_router import router_of
 from tank_node.tank.dispatch import open_session
 from tank_protos.error_codes import ErrorCode
-from tank_protos.feature_levels import FIRST, GROUPS, NATIVE_GROUPS, OWN, Levels
+from tank_protos.feature_levels import FIRST, GROUPS, IGGY, NATIVE_GROUPS, OWN, Levels
 from tank_protos.generated.tank import (
     CommitPositionsRequest,
     CommitPositionsResponse,
@@ -29,9 +30,11 @@ from tests.simulation.story import listening
 from tests.simulation.told.told import LIMITS, ToldStory
 from tests.simulation.world.brokers import BrokerMachine
 from tests.simulation.world.controllers import Controller
+from tests.simulation.world.serving import Server
 from tests.simulation.world.world import MS, SECOND, Violation, must
 
 GROUP = "g"
+IN_THE_WAY = "iggy:c:billing"
 AT_CONTROLLERS = Levels(FIRST, GROUPS)
 """The levels that a version knows whose controllers keep positions."""
 PASSING = (ErrorCode.TIMED_OUT, ErrorCode.COORDINATOR_LOADING, ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -94,13 +97,13 @@ def a_position_in_flight_comes_after_its_group_went_on() -> None:
         story.rest()
 
 
-def _must_keep(story: ToldStory, machine: BrokerMachine, number: int) -> None:
+def _must_keep(story: ToldStory, machine: BrokerMachine, number: int, group: str = GROUP) -> None:
     """As a client does it, which asks again when it is told to."""
     answers: list[CommitOutcome] = []
-    _keep(story, machine, number, answers)
+    _keep(story, machine, number, answers, group)
     story.until(lambda: bool(answers), "the answer")
     if answers[0].error is ErrorCode.TIMED_OUT:
-        _keep(story, machine, number, answers)
+        _keep(story, machine, number, answers, group)
         story.until(lambda: len(answers) == 2, "the second answer")
     must(answers[-1].results == [ErrorCode.NONE], "%s is not kept: %s", number, answers[-1])
 
@@ -115,11 +118,17 @@ def _kept(story: ToldStory, machine: BrokerMachine) -> int:
     return kept.sequence_number
 
 
-def _keep(story: ToldStory, machine: BrokerMachine, number: int, answers: list[CommitOutcome]) -> None:
+def _keep(
+    story: ToldStory,
+    machine: BrokerMachine,
+    number: int,
+    answers: list[CommitOutcome],
+    group: str = GROUP,
+) -> None:
     assert machine.link is not None
     link = machine.link
     position = Position("told", 0, number, "")
-    story.do(machine, lambda: link.requests.commit_positions(GROUP, [position], answers.append))
+    story.do(machine, lambda: link.requests.commit_positions(group, [position], answers.append))
 
 
 # --- on their way ----------------------------------------------------------------------------------
@@ -187,6 +196,40 @@ def a_question_of_before_the_move_comes_after_it() -> None:
         must(told.error is not ErrorCode.UNKNOWN_GROUP, "it is told that there are no positions")
         must(bool(told.error) or shown == [5], "it is told the positions %s", shown)
         story.rest()
+
+
+def a_group_that_moves_holds_up_the_level_that_needs_its_name() -> None:
+    """The controllers have kept a position of a group whose name Iggy's clients need from their level on. It
+    moves to its coordinator, and at no moment does the level rise as if the group were nowhere: it waits for
+    the group's deletion."""
+    with _telling(older=True) as story:
+        _create_internal_topic(story)
+        _must_keep(story, story.cast[0], 5, IN_THE_WAY)
+        _upgrade(story)
+        story.until(lambda: _is_dropped(story), "the controllers' dropping it", 30 * SECOND)
+        story.go_on(5 * SECOND)
+        must(story.state.feature_level < IGGY, "the level has come, and the group has a name of Iggy's")
+        _delete(story, IN_THE_WAY)
+        story.until(lambda: story.is_led and story.state.feature_level == IGGY, "the level", 30 * SECOND)
+        story.rest()
+
+
+def _delete(story: ToldStory, group: str) -> None:
+    """As an operator's tool does it, at the coordinator."""
+    results: list[GroupError] = []
+    for machine in story.brokers.values():
+        server, broker = machine.server, machine.broker
+        assert server is not None
+        assert broker is not None
+
+        def act(server: Server = server, broker: Broker = broker) -> None:
+            server.begin()
+            groups_of(broker).delete([group], lambda found: results.append(found[group]))
+            server.finish()
+
+        story.do(machine, act)
+    story.until(lambda: len(results) == len(story.brokers), "the answers")
+    must(results.count(GroupError.NONE) == 1, "it is not deleted: %s", results)
 
 
 # --- at the coordinators ---------------------------------------------------------------------------
@@ -411,6 +454,7 @@ STORIES: tuple[Callable[[], None], ...] = (
     positions_move_to_their_coordinator_which_dies,
     a_coordinator_dies_while_positions_move,
     a_question_of_before_the_move_comes_after_it,
+    a_group_that_moves_holds_up_the_level_that_needs_its_name,
     a_commit_in_flight_comes_after_its_group_went_on,
     a_heartbeat_in_flight_comes_after_its_member_went_on,
     a_coordinator_is_asked_that_coordinates_no_more,

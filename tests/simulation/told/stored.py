@@ -12,13 +12,11 @@ from tank_node.stored.results import Appended, Fetched, StoredWanted
 from tank_node.stored.stored_partitions import stored_partitions
 from tank_node.stored.strategy import StoredStrategy
 from tank_protos import bundle
-from tank_protos.feature_levels import FIRST, IGGY, Levels
 from tests.simulation.story import listening
 from tests.simulation.told.told import LIMITS, ToldStory
 from tests.simulation.world.brokers import BrokerMachine
 from tests.simulation.world.world import MS, SECOND, must
 
-KNOWS_IGGY = Levels(FIRST, IGGY)
 EVERYTHING = StoredWanted(StoredStrategy.FIRST, 0, 1_000)
 
 
@@ -26,10 +24,6 @@ EVERYTHING = StoredWanted(StoredStrategy.FIRST, 0, 1_000)
 def _telling() -> Iterator[ToldStory]:
     """A story whose processes know the level from which on brokers ask each other for stored batches."""
     story = ToldStory({"flush": "disk"}, LIMITS, ForwardingPolicy.NEVER, clients=False)
-    for node in story.cluster.nodes.values():
-        node.levels = KNOWS_IGGY
-    for broker in story.brokers.values():
-        broker.levels = KNOWS_IGGY
     with listening(story.world):
         story.begin()
         yield story

@@ -19,6 +19,7 @@ from tank_node.cluster.view import KAFKA
 from tank_node.coordinators.groups import Groups, random_member_id
 from tank_node.coordinators.groups_at_start import GroupsAtStart
 from tank_node.coordinators.machine.group_settings import GroupSettings
+from tank_node.iggy.settings import IggySettings
 from tank_node.limits import Limits
 from tank_node.log.log import LogState
 from tank_node.metrics import Metrics
@@ -36,6 +37,7 @@ from tests.simulation.world.clocks import ClockError, SimulatedClock
 from tests.simulation.world.controllers import Cluster, Controller
 from tests.simulation.world.disks import SimulatedDisk
 from tests.simulation.world.flushing import SimulatedFlusher
+from tests.simulation.world.iggy_services import serve_iggy
 from tests.simulation.world.network import End, Network, Stream
 from tests.simulation.world.serving import KAFKA_PORT, PORT, Addresses, Server, SimulatedDialer
 from tests.simulation.world.world import MS, SECOND, Life, World
@@ -87,6 +89,12 @@ class BrokerMachine:
         self.groups = GROUPS
         self.new_member_id: Callable[[str], str] = random_member_id
         """Of members of groups, by their clients' names; a story that has groups says another way."""
+        self.iggy: IggySettings | None = None
+        """What its processes serve Iggy's clients with; None: they don't."""
+        self.new_groups: Callable[[Broker, GroupSettings, Callable[[str], str]], Groups] = Groups
+        """Makes its groups; a story that has Iggy's clients has them booked."""
+        self.on_look: Callable[[BrokerMachine], None] = lambda machine: None
+        """Called after each event of its process, when partitions were looked at."""
         self.fsyncs_overlap = False
         """Whether an fsync covers what was written before it was asked for, and no more."""
         self._boot = 0
@@ -247,9 +255,11 @@ class BrokerMachine:
         broker.forwarding = Forwarder(broker, SimulatedDialer(server, self.addresses), self.forwarding)
         self.broker, self.server = broker, server
         broker.open()
-        broker.groups = Groups(broker, self.groups, self.new_member_id)
+        broker.groups = self.new_groups(broker, self.groups, self.new_member_id)
         GroupsAtStart(broker, lambda: router_of(broker))
         self.addresses.servers[self.host] = server
+        if self.iggy is not None:
+            serve_iggy(world, self.life, broker, server, self.iggy)
         link.serve()
         world.every(TICK_US, self.life, self._tick)
         world.every(MAINTENANCE_US, self.life, server.maintain)
@@ -276,6 +286,7 @@ class BrokerMachine:
                 if generation == self.books.of(key).generation:
                     seen.stopped_at = mark
             self.books.look(self.name, process, partition, seen)
+        self.on_look(self)
 
     def replica(self, key: Key) -> Partition | None:
         """One that is open here."""

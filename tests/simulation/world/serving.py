@@ -9,17 +9,21 @@ from functools import partial
 from tank_node.broker.broker import Broker
 from tank_node.broker.maintenance import Maintenance
 from tank_node.dialer import Dialer
+from tank_node.iggy.dispatch import open_session as open_iggy
+from tank_node.iggy.services import IggyServices
 from tank_node.kafka.dispatch import open_session as open_kafka
 from tank_node.kafka.settings import KafkaSettings
 from tank_node.segment.segment import FileRange
 from tank_node.session import Session
 from tank_node.tank.dispatch import open_session
 from tank_protos.wire.errors import WireError
+from tests.simulation.world.iggy_meant import IggyAsked, meant_by
 from tests.simulation.world.network import End, Frames, Network, Stream
 from tests.simulation.world.world import Life, World
 
 PORT = 11011
 KAFKA_PORT = 9092
+IGGY_PORT = 8090
 _KAFKA = KafkaSettings(auto_create=False)
 """A client of old that asks for a topic while it is made again would make one without its settings."""
 
@@ -64,16 +68,25 @@ class Server:
         self._dirty: list[Line] = []
         self._in_tick = False
         self._posted = False
+        self.iggy: IggyServices | None = None
+        """What sessions with Iggy's clients share; None: there are none in this story."""
         broker.wake = self._wake
 
     # --- connections ---
 
     def accept(self, stream: Stream, end: End, port: int) -> None:
         """Somebody has connected to this port."""
-        is_kafka = port == KAFKA_PORT
-        line = self._add(open_kafka(self.broker, settings=_KAFKA) if is_kafka else open_session(self.broker))
+        line = self._add(self._session(port))
         self.join(line, stream, end)
         line.session.opened()
+
+    def _session(self, port: int) -> Session:
+        if port == KAFKA_PORT:
+            return open_kafka(self.broker, settings=_KAFKA)
+        if port == IGGY_PORT:
+            assert self.iggy is not None
+            return open_iggy(self.broker, self.iggy)
+        return open_session(self.broker)
 
     def _add(self, session: Session) -> Line:
         line = Line(session)
@@ -136,6 +149,9 @@ class Server:
         assert isinstance(data, bytes)
         assert line.stream is not None
         for asked in data.notes if isinstance(data, Frames) else ():
+            if isinstance(asked, IggyAsked):
+                asked.told(meant_by(self.broker, asked))
+                continue
             assert isinstance(asked, Asked)
             line.stream.used[asked.request_id] = self._used(asked)
         self.begin()
@@ -249,7 +265,7 @@ class Addresses:
 
     def __init__(self) -> None:
         self.servers: dict[str, Server] = {}
-        """By host: it listens on both ports."""
+        """By host: it listens on all ports."""
 
     def end_at(self, address: tuple[str, int]) -> End | None:
         """The far end of a new connection; None: nobody listens."""

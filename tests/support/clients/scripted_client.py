@@ -12,6 +12,8 @@ from tank_client.model import (
     BrokerDescription,
     BrokerReport,
     CommittedPosition,
+    ConnectedClient,
+    ConnectionPage,
     ConsumerGroupState,
     Ends,
     Features,
@@ -90,11 +92,15 @@ class FakeBroker:
         self.positions: dict[str, dict[tuple[str, int], CommittedPosition]] = {}
         self.groups: dict[str, GroupDescription] = {}
         """Those with members. One that has positions alone is in `positions`."""
+        self.titles: dict[str, str] = {}
+        """What people know groups by."""
         self.silent_groups: set[str] = set()
         """Groups whose coordinator does not answer."""
         self.brokers = [BrokerDescription(1, Address("127.0.0.1", 11011))]
         self.calls: list[tuple[str, Any]] = []
         self.report: BrokerReport | None = BrokerReport(1, "1.2.3", 5, 61_000, "/d", 2048, 1024, 4096, 6, 2)
+        self.connections: list[ConnectedClient] = []
+        """Shown two at a time."""
         self.fails_with: BaseException | None = None
         self.hang: set[int] = set()
         """Brokers that answer no question about ends."""
@@ -234,7 +240,13 @@ class FakeAdmin:
 
     def groups(self) -> list[GroupSummary]:
         found = self.describe_groups(self.list_groups())
-        return [GroupSummary(each.name, each.protocol_type, each.state, len(each.members)) for each in found]
+        titles = self._broker.titles
+        return [
+            GroupSummary(
+                each.name, each.protocol_type, each.state, len(each.members), titles.get(each.name, "")
+            )
+            for each in found
+        ]
 
     def describe_groups(self, names: Iterable[str]) -> list[GroupDescription]:
         return [self._describe_group(name) for name in names]
@@ -265,6 +277,11 @@ class FakeAdmin:
         if self._broker.report is None:
             raise errors.FeatureMissing("describing itself", 1000)
         return self._broker.report
+
+    def describe_connections(self, after: int = 0, limit: int = 0) -> ConnectionPage:
+        behind = [each for each in self._broker.connections if each.number > after]
+        page = tuple(behind[:2])
+        return ConnectionPage(1, page, page[-1].number if len(behind) > len(page) else None)
 
     def status(self) -> ServerStatus:
         count = sum(len(topic.partitions) for topic in self._broker.topics.values())

@@ -21,7 +21,8 @@ from tank_protos.wire.buffer import Buffer
 from tank_protos.wire.message import Message
 from tests.support.iggy.iggy_node import IggyNode
 
-_SDK = {A3.name: "0.6.202", B1.name: "0.7.0", B2.name: "0.8.0", B3.name: "0.9.0"}
+SDK = {A3.name: "0.6.202", B1.name: "0.7.0", B2.name: "0.8.0", B3.name: "0.9.0"}
+"""The version that a client's library names as it logs in, by era; the others name none."""
 
 
 class Decoded(Protocol):
@@ -76,6 +77,11 @@ class IggyLine:
     @property
     def is_framed(self) -> bool:
         return self.era.framing is Framing.VSR
+
+    @property
+    def has_half_a_frame(self) -> bool:
+        """Whether bytes came that are no whole request yet."""
+        return bool(self._received)
 
     # --- halves ----------------------------------------------------------------------------------
 
@@ -142,7 +148,7 @@ class IggyLine:
             if size is None or size > len(self._unread):
                 return found
             frame, self._unread = self._unread[:size], self._unread[size:]
-            found.append(_framed_answer(frame) if self.is_framed else _classic_answer(frame))
+            found.append(framed_answer(frame) if self.is_framed else classic_answer(frame))
 
     # --- conversations ---------------------------------------------------------------------------
 
@@ -198,7 +204,7 @@ class IggyLine:
         """The request of a login."""
         if self.is_framed:
             return LoginSessionRequest(vsr.PROTOCOL, "test", "0.9.0", name, password, "")
-        return LoginUserRequest(name, password, _SDK.get(self.era.name, ""), "")
+        return LoginUserRequest(name, password, SDK.get(self.era.name, ""), "")
 
     def begin_anew(self) -> None:
         """Counts changes from 1 under another name, as libraries do at a second login."""
@@ -216,13 +222,15 @@ def logged_in(node: IggyNode, era: Era, services: IggyServices | None = None) ->
     return line
 
 
-def _classic_answer(frame: bytes) -> bytes | int:
+def classic_answer(frame: bytes) -> bytes | int:
+    """The payload of a whole answer, or its error."""
     status, payload = classic.read_response(frame)
     assert not (status and payload)
     return status or bytes(payload)
 
 
-def _framed_answer(frame: bytes) -> bytes | int:
+def framed_answer(frame: bytes) -> bytes | int:
+    """The payload of a whole answer of VSR framing, or its error. Raises IggyEvicted."""
     if frame[60] == vsr.FrameKind.EVICTION:
         raise IggyEvicted(vsr.read_eviction(frame).reason)
     reply = vsr.read_reply(frame)

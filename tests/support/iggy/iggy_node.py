@@ -1,9 +1,7 @@
 """A broker that serves Iggy's clients, with the controllers' own state behind it."""
 
 import os
-from base64 import b64encode
 from collections.abc import Callable
-from hashlib import sha256
 from pathlib import Path
 
 from tank_node.broker.broker import Broker
@@ -21,29 +19,13 @@ from tank_node.store.data_folder import DataFolder
 from tank_node.store.flusher import Flusher
 from tank_node.users.authorizer import IggyAuthorizer
 from tank_node.users.logins import Later, UserLogins
-from tank_node.users.password_threads import PasswordVerdict
 from tank_node.users.recent_logins import RecentLogins
 from tank_protos import feature_levels
 from tank_protos.users.secret import Secret
 from tests.support.controllers.state_controller import StateController
+from tests.support.iggy.plain_passwords import PlainPasswords, plain_hash
 from tests.support.manual_clock import ManualClock
 from tests.support.nodes.bench_node import BenchNode
-
-
-def plain_hash(password: Secret) -> str:
-    """Stands for a hash of argon2, whose form it has."""
-    digest = b64encode(sha256(password.reveal()).digest()).decode().rstrip("=")
-    return f"$argon2id$v=19$m=19456,t=2,p=1$AAECAwQFBgcICQoLDA0ODw${digest}"
-
-
-class PlainPasswords:
-    """Hashes at once, and not well."""
-
-    def check(self, encoded: str, password: Secret, done: Callable[[PasswordVerdict], None]) -> None:
-        done(PasswordVerdict.RIGHT if encoded == plain_hash(password) else PasswordVerdict.WRONG)
-
-    def make(self, password: Secret, done: Callable[[str | None], None]) -> None:
-        done(plain_hash(password))
 
 
 def _at_once(delay_ms: int, call: Callable[[], None]) -> None:

@@ -18,6 +18,8 @@ from tank_protos.feature_levels import KAFKA
 COMMIT = "eda5b73cf16733e5c47a5c38f0c3a39c4615f1cd"
 HIGHEST = KAFKA
 """The newest feature level that the processes of that commit know."""
+BEFORE_IGGY = "f276ab83a7cb8b61d62c79346d918903f4ff0b8e"
+"""The last commit whose processes don't know the feature level of Iggy's clients."""
 BEFORE = os.environ.get("TANK_UPGRADE_FROM") or "HEAD~"
 """The version before this one."""
 ROOT = Path(__file__).parents[3]

@@ -52,7 +52,7 @@ def check_options(options: Iterable[pb.IggyOption]) -> None:
         message = f"a topic has at most {limits.MAX_IGGY_OPTIONS} options"
         raise Rejected(ErrorCode.INVALID_SETTING, message)
     for option in given:
-        if len(option.key.encode()) + len(option.value) > limits.MAX_IGGY_OPTION_BYTES:
+        if option.size_bytes > limits.MAX_IGGY_OPTION_BYTES:
             message = f"an option has at most {limits.MAX_IGGY_OPTION_BYTES} bytes"
             raise Rejected(ErrorCode.INVALID_SETTING, message)
         if option.key in _WITHOUT_EFFECT:

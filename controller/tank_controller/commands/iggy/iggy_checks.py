@@ -67,6 +67,14 @@ def is_made_by(
     return maker is not None and maker == maker_of(create)
 
 
+def check_option_room(state: ClusterState, before: IggyPart | None, after: IggyPart) -> None:
+    """Raises Rejected when the options of a topic that is created or changed are too much for all topics'."""
+    kept = state.iggy.option_bytes - (0 if before is None else before.option_bytes)
+    if kept + after.option_bytes > limits.MAX_ALL_IGGY_OPTION_BYTES:
+        message = f"the options of all topics have at most {limits.MAX_ALL_IGGY_OPTION_BYTES} bytes"
+        raise Rejected(ErrorCode.LIMIT_REACHED, message)
+
+
 def check_topic_name(state: ClusterState, stream: StreamState, name: str) -> None:
     """Raises Rejected when a stream can't get a topic of this name."""
     check_iggy_name(name, "topic")

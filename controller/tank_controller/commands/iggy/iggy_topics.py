@@ -6,6 +6,7 @@ from tank_controller import limits
 from tank_controller.commands.iggy.derived import check_options, check_values, derived, with_part
 from tank_controller.commands.iggy.iggy_checks import (
     check_number,
+    check_option_room,
     check_topic_name,
     iggy_topic,
     is_made_by,
@@ -48,7 +49,9 @@ def check_create_iggy_topic(state: ClusterState, command: pb.Command) -> None:
     factor = create.replication_factor or default_replication_factor(state)
     check_brokers(state, create.partitions, factor)
     check_values(create.values)
-    check_settings(state, _settings(create, _part(state, command)), factor)
+    part = _part(state, command)
+    check_option_room(state, None, part)
+    check_settings(state, _settings(create, part), factor)
 
 
 def create_iggy_topic(state: ClusterState, command: pb.Command, outcome: CommandOutcome) -> None:
@@ -96,7 +99,9 @@ def check_alter_iggy_topic(state: ClusterState, command: pb.Command) -> None:
     if alter.HasField("name") and alter.name != part.name:
         check_topic_name(state, state.iggy.streams[part.stream], alter.name)
     check_options(alter.options.options)
-    check_settings(state, _altered(topic, part, alter)[1], topic.replication_factor)
+    after, settings = _altered(topic, part, alter)
+    check_option_room(state, part, after)
+    check_settings(state, settings, topic.replication_factor)
 
 
 def alter_iggy_topic(state: ClusterState, command: pb.Command, outcome: CommandOutcome) -> None:

@@ -11,3 +11,8 @@ class IggyOption:
     kind: int
     """The kind of the value, by the numbers of Iggy's kinds of headers."""
     value: bytes
+
+    @property
+    def size_bytes(self) -> int:
+        """Key and value."""
+        return len(self.key.encode()) + len(self.value)

@@ -36,3 +36,8 @@ class IggyPart:
     logs under these ids. A bounded number."""
     maker: Maker | None = None
     """Who asked for it; None: not known."""
+
+    @property
+    def option_bytes(self) -> int:
+        """The size of all options."""
+        return sum(option.size_bytes for option in self.options)

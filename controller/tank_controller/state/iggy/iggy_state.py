@@ -37,6 +37,8 @@ class IggyState:
     group_numbers: dict[int, dict[str, int]] = field(default_factory=dict)
     """Groups' numbers by topic id and name."""
     group_count: int = 0
+    option_bytes: int = 0
+    """Of the options of all topics."""
 
     # --- streams ---
 
@@ -73,11 +75,13 @@ class IggyState:
         """Gives a topic its number and name in a stream. An earlier part of it was removed before."""
         self.topics.setdefault(part.stream, {})[part.number] = topic_id
         self.topic_numbers.setdefault(part.stream, {})[part.name] = part.number
+        self.option_bytes += part.option_bytes
 
     def remove_topic(self, part: IggyPart) -> None:
         """Frees a topic's number and name. Its groups are another matter."""
         numbers, names = self.topics[part.stream], self.topic_numbers[part.stream]
         del numbers[part.number], names[part.name]
+        self.option_bytes -= part.option_bytes
         if not numbers:
             del self.topics[part.stream], self.topic_numbers[part.stream]
 

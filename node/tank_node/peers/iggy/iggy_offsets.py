@@ -12,7 +12,12 @@ from tank_node.coordinators.group_timer import GroupTimer
 from tank_node.coordinators.machine.group_error import GroupError
 from tank_node.peers.group_errors import error_code
 from tank_node.peers.group_router import GroupRouter, router_of
-from tank_node.peers.iggy.iggy_positions import SOON, IggyPositions, positions_of
+from tank_node.peers.iggy.iggy_positions import (
+    SOON,
+    SOON_BEHIND,
+    IggyPositions,
+    positions_of,
+)
 from tank_node.peers.iggy.iggy_service import DELETE, GET, STORE
 from tank_node.peers.iggy.position_cache import IggyPlace
 from tank_node.session import Session
@@ -108,6 +113,17 @@ class IggyOffsets:
         OFFSET_ABOVE_END."""
         self._begin(partial(self._store, place, offset, is_auto, sender), sender, partial(_alone, done))
 
+    def advance(
+        self,
+        place: IggyPlace,
+        seen: int | None,
+        offset: int,
+        sender: Session,
+        done: Callable[[ErrorCode], None],
+    ) -> None:
+        """Stores an offset soon, unless `seen` is not stored any more: see `IggyPositions.advance`."""
+        self._begin(partial(self._advance, place, seen, offset, sender), sender, partial(_alone, done))
+
     def delete(self, place: IggyPlace, sender: Session, done: Callable[[ErrorCode], None]) -> None:
         """Forgets a stored offset."""
         self._begin(partial(self._delete, place, sender), sender, partial(_alone, done))
@@ -155,6 +171,25 @@ class IggyOffsets:
             self._positions.store(place, offset, partial(_with_none, done), is_auto=is_auto)
         else:
             self._ask(leader, place, SOON if is_auto else STORE, offset, sender, done)
+
+    def _advance(
+        self, place: IggyPlace, seen: int | None, offset: int, sender: Session, done: Offset
+    ) -> None:
+        leader = self._leader(place)
+        if isinstance(leader, ErrorCode):
+            done(leader, None)
+        elif leader == self._broker.link.view.broker_id:
+            self._positions.advance(place, seen, offset, partial(_with_none, done))
+        else:
+            request = IggyOffsetRequest(
+                place.consumer,
+                place.topic_id,
+                place.partition,
+                SOON_BEHIND,
+                offset,
+                -1 if seen is None else seen,
+            )
+            self._router.ask_broker(leader, request, sender, partial(_told, done))
 
     def _delete(self, place: IggyPlace, sender: Session, done: Offset) -> None:
         leader = self._leader(place)

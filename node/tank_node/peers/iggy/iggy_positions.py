@@ -36,6 +36,8 @@ from tank_protos.wire.message import Message
 
 SOON: Final = 3
 """In 92: the offset is stored soon, and answered at once."""
+SOON_BEHIND: Final = 4
+"""The same, if what is stored is still what it was when the messages were asked for."""
 _NOTHING: Final = -1
 _MOST_CHANGES: Final = 1_000
 """The most positions of one message to a coordinator."""
@@ -104,6 +106,26 @@ class IggyPositions:
         for reader in readers:
             reader(ErrorCode.NONE, found.committed)
 
+    def advance(self, place: IggyPlace, seen: int | None, offset: int, done: Done) -> None:
+        """Stores an offset soon, if the stored one is still `seen`, behind which the consumer has polled.
+        Else the consumer has gone on by another poll, or was set elsewhere: a late answer changes nothing,
+        and is no error."""
+        self.get(place, partial(self._advance, place, seen, offset, done))
+
+    def _advance(
+        self,
+        place: IggyPlace,
+        seen: int | None,
+        offset: int,
+        done: Done,
+        error: ErrorCode,
+        stored: int | None,
+    ) -> None:
+        if error or stored != seen:
+            done(error)
+        else:
+            self.store(place, offset, done, is_auto=True)
+
     def delete(self, place: IggyPlace, done: Done) -> None:
         """Forgets what the consumer has stored."""
         led = self._led(place)
@@ -128,6 +150,9 @@ class IggyPositions:
                 self.store(place, request.offset, answered, is_auto=request.kind == SOON)
             case 2:
                 self.delete(place, partial(_told_alone, done))
+            case 4:
+                seen = None if request.seen < 0 else request.seen
+                self.advance(place, seen, request.offset, partial(_told_alone, done))
             case _:
                 done(IggyOffsetResponse(ErrorCode.INVALID_REQUEST))
 

@@ -13,8 +13,8 @@ from tank_protos.wire.errors import TrailingBytes, Truncated, UnsupportedVersion
 from tank_protos.wire.message import unencodable
 
 _write_B = Struct("<B").pack
-_read_QHBQ = Struct("<QHBQ").unpack_from
-_write_QHBQ = Struct("<QHBQ").pack
+_read_QHBQq = Struct("<QHBQq").unpack_from
+_write_QHBQq = Struct("<QHBQq").pack
 
 
 @dataclass(slots=True)
@@ -30,6 +30,7 @@ class IggyOffsetRequest:
         "partition": (0, 65535),
         "kind": (0, 255),
         "offset": (0, 18446744073709551615),
+        "seen": (-9223372036854775808, 9223372036854775807),
     }
 
     consumer: str = ""
@@ -40,9 +41,11 @@ class IggyOffsetRequest:
     """The number of the partition."""
     kind: int = 0
     """0: what is stored is asked for, 1: it is stored, 2: it is deleted, 3: it is stored soon, and
-    answered at once."""
+    answered at once, 4: as 3, if what is stored is still `Seen`."""
     offset: int = 0
-    """With kinds 1 and 3: the offset of the last message that was consumed."""
+    """With kinds 1, 3 and 4: the offset of the last message that was consumed."""
+    seen: int = -1
+    """With kind 4: what was stored when the messages were asked for; -1: nothing was."""
 
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:
@@ -61,13 +64,13 @@ class IggyOffsetRequest:
                 raise Truncated("IggyOffsetRequest ends in IggyOffsetRequest.Consumer")
             consumer = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
             at = end
-            topic_id, partition, kind, offset_ = _read_QHBQ(payload, at)
-            at += 19
+            topic_id, partition, kind, offset_, seen = _read_QHBQq(payload, at)
+            at += 27
         except (StructError, IndexError):
             raise Truncated("IggyOffsetRequest ends too early") from None
         if at != size:
             raise TrailingBytes(f"{size - at} bytes follow IggyOffsetRequest")
-        return cls(consumer, topic_id, partition, kind, offset_)
+        return cls(consumer, topic_id, partition, kind, offset_, seen)
 
     @classmethod
     def read(cls, payload: memoryview, offset: int, version: int = 0) -> tuple[Self, int]:
@@ -84,11 +87,11 @@ class IggyOffsetRequest:
                 raise Truncated("IggyOffsetRequest ends in IggyOffsetRequest.Consumer")
             consumer = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
             at = end
-            topic_id, partition, kind, offset_ = _read_QHBQ(payload, at)
-            at += 19
+            topic_id, partition, kind, offset_, seen = _read_QHBQq(payload, at)
+            at += 27
         except (StructError, IndexError):
             raise Truncated("IggyOffsetRequest ends too early") from None
-        return cls(consumer, topic_id, partition, kind, offset_), at
+        return cls(consumer, topic_id, partition, kind, offset_, seen), at
 
     def encode(self, version: int = 0) -> list[Buffer]:
         """The payload, in pieces. Raises OutOfRange, UnsupportedVersion."""
@@ -100,7 +103,7 @@ class IggyOffsetRequest:
             consumer_utf8 = self.consumer.encode("utf-8", "surrogateescape")
             head += _write_B(len(consumer_utf8))
             head += consumer_utf8
-            head += _write_QHBQ(self.topic_id, self.partition, self.kind, self.offset)
+            head += _write_QHBQq(self.topic_id, self.partition, self.kind, self.offset, self.seen)
         except (StructError, UnicodeEncodeError) as error:
             raise unencodable(self, error) from None
         if head:

@@ -21,7 +21,7 @@ class ListGroupsRequest:
     """Asks for the consumer groups. Version 0: for the names of those that have positions."""
 
     ID: ClassVar[int] = 74
-    VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
+    VERSIONS: ClassVar[tuple[int, int]] = (0, 2)
     LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
         "version": (0, 255),
         "request_id": (0, 4294967295),
@@ -42,8 +42,8 @@ class ListGroupsRequest:
         try:
             version, request_id = _read_BI(payload, at)
             at += 5
-            if version > 1:
-                raise UnsupportedVersion(f"ListGroupsRequest has no version {version}; known: 0-1")
+            if version > 2:
+                raise UnsupportedVersion(f"ListGroupsRequest has no version {version}; known: 0-2")
         except (StructError, IndexError):
             raise Truncated("ListGroupsRequest ends too early") from None
         if at != size:
@@ -57,8 +57,8 @@ class ListGroupsRequest:
         try:
             version, request_id = _read_BI(payload, at)
             at += 5
-            if version > 1:
-                raise UnsupportedVersion(f"ListGroupsRequest has no version {version}; known: 0-1")
+            if version > 2:
+                raise UnsupportedVersion(f"ListGroupsRequest has no version {version}; known: 0-2")
         except (StructError, IndexError):
             raise Truncated("ListGroupsRequest ends too early") from None
         return cls(version, request_id), at
@@ -69,8 +69,8 @@ class ListGroupsRequest:
         head = bytearray()
         try:
             version = self.version
-            if not 0 <= version <= 1:
-                raise UnsupportedVersion(f"ListGroupsRequest has no version {version}; known: 0-1")
+            if not 0 <= version <= 2:
+                raise UnsupportedVersion(f"ListGroupsRequest has no version {version}; known: 0-2")
             head += _write_BI(self.version, self.request_id)
         except (StructError, UnicodeEncodeError) as error:
             raise unencodable(self, error) from None

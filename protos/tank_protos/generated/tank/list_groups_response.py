@@ -15,6 +15,8 @@ from tank_protos.wire.message import no_place, unencodable
 _write_B = Struct("<B").pack
 _read_BI = Struct("<BI").unpack_from
 _write_BI = Struct("<BI").pack
+_read_BIH = Struct("<BIH").unpack_from
+_write_BIH = Struct("<BIH").pack
 _read_H = Struct("<H").unpack_from
 _write_H = Struct("<H").pack
 _read_I = Struct("<I").unpack_from
@@ -32,6 +34,7 @@ class ListedGroup:
         "protocol_type": (0, 65535),
         "state": (0, 255),
         "members": (0, 4294967295),
+        "title": (0, 65535),
     }
 
     group: str = ""
@@ -42,6 +45,9 @@ class ListedGroup:
     """A GroupStateCode."""
     members: int = 0
     """How many members it has."""
+    title: str = ""
+    """What people know it by, if that is not its name: stream/topic/group of Iggy's clients, or `consumer`
+    and the name of one of them. Version 2."""
 
 
 @dataclass(slots=True)
@@ -49,7 +55,7 @@ class ListGroupsResponse:
     """Answers ListGroupsRequest."""
 
     ID: ClassVar[int] = 74
-    VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
+    VERSIONS: ClassVar[tuple[int, int]] = (0, 2)
     LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
         "request_id": (0, 4294967295),
         "error": (0, 255),
@@ -68,7 +74,7 @@ class ListGroupsResponse:
     groups: list[str] = field(default_factory=list)
     """The groups' names, sorted. Version 0."""
     listed: list[ListedGroup] = field(default_factory=list)
-    """The groups, by name. Version 1."""
+    """The groups, by name. Versions 1-2."""
 
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:
@@ -83,16 +89,20 @@ class ListGroupsResponse:
     @classmethod
     def read(cls, payload: memoryview, offset: int, version: int = 0) -> tuple[Self, int]:
         """The message at `offset` and where it ends. Raises WireError."""
-        if not 0 <= version <= 1:
-            raise UnsupportedVersion(f"ListGroupsResponse has no version {version}; known: 0-1")
+        if not 0 <= version <= 2:
+            raise UnsupportedVersion(f"ListGroupsResponse has no version {version}; known: 0-2")
+        if version >= 2:
+            return cls._read_v2(payload, offset)
         if version >= 1:
             return cls._read_v1(payload, offset)
         return cls._read_v0(payload, offset)
 
     def encode(self, version: int = 0) -> list[Buffer]:
         """The payload, in pieces. Raises OutOfRange, UnsupportedVersion."""
-        if not 0 <= version <= 1:
-            raise UnsupportedVersion(f"ListGroupsResponse has no version {version}; known: 0-1")
+        if not 0 <= version <= 2:
+            raise UnsupportedVersion(f"ListGroupsResponse has no version {version}; known: 0-2")
+        if version >= 2:
+            return self._encode_v2(version)
         if version >= 1:
             return self._encode_v1(version)
         return self._encode_v0(version)
@@ -191,6 +201,7 @@ class ListGroupsResponse:
                         listed_group_protocol_type,
                         listed_group_state,
                         listed_group_members,
+                        "",
                     )
                 )
         except (StructError, IndexError):
@@ -215,7 +226,90 @@ class ListGroupsResponse:
                 protocol_type_utf8 = listed_group.protocol_type.encode("utf-8", "surrogateescape")
                 head += _write_H(len(protocol_type_utf8))
                 head += protocol_type_utf8
+                if listed_group.title != "":
+                    raise no_place("ListedGroup.Title", version)
                 head += _write_BI(listed_group.state, listed_group.members)
+        except (StructError, UnicodeEncodeError) as error:
+            raise unencodable(self, error) from None
+        if head:
+            out.append(head)
+        return out
+
+    @classmethod
+    def _read_v2(cls, payload: memoryview, offset: int) -> tuple[Self, int]:
+        """Reads versions 2."""
+        size = len(payload)
+        at = offset
+        try:
+            request_id, error_, message_length = _read_IBH(payload, at)
+            at += 7
+            end = at + message_length
+            if end > size:
+                raise Truncated("ListGroupsResponse ends in ListGroupsResponse.Message")
+            message = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+            at = end
+            (listed_count,) = _read_I(payload, at)
+            at += 4
+            if listed_count * 11 > size - at:
+                raise Truncated("ListGroupsResponse ends in ListGroupsResponse.Listed")
+            listed: list[ListedGroup] = []
+            while listed_count:
+                listed_count -= 1
+                (listed_group_group_length,) = _read_H(payload, at)
+                at += 2
+                end = at + listed_group_group_length
+                if end > size:
+                    raise Truncated("ListGroupsResponse ends in ListedGroup.Group")
+                listed_group_group = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+                at = end
+                (listed_group_protocol_type_length,) = _read_H(payload, at)
+                at += 2
+                end = at + listed_group_protocol_type_length
+                if end > size:
+                    raise Truncated("ListGroupsResponse ends in ListedGroup.ProtocolType")
+                listed_group_protocol_type = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+                at = end
+                listed_group_state, listed_group_members, listed_group_title_length = _read_BIH(payload, at)
+                at += 7
+                end = at + listed_group_title_length
+                if end > size:
+                    raise Truncated("ListGroupsResponse ends in ListedGroup.Title")
+                listed_group_title = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+                at = end
+                listed.append(
+                    ListedGroup(
+                        listed_group_group,
+                        listed_group_protocol_type,
+                        listed_group_state,
+                        listed_group_members,
+                        listed_group_title,
+                    )
+                )
+        except (StructError, IndexError):
+            raise Truncated("ListGroupsResponse ends too early") from None
+        return cls(request_id, error_, message, [], listed), at
+
+    def _encode_v2(self, version: int) -> list[Buffer]:
+        """Encodes versions 2."""
+        out: list[Buffer] = []
+        head = bytearray()
+        try:
+            message_utf8 = self.message.encode("utf-8", "surrogateescape")
+            head += _write_IBH(self.request_id, self.error, len(message_utf8))
+            head += message_utf8
+            if self.groups:
+                raise no_place("ListGroupsResponse.Groups", version)
+            head += _write_I(len(self.listed))
+            for listed_group in self.listed:
+                group_utf8 = listed_group.group.encode("utf-8", "surrogateescape")
+                head += _write_H(len(group_utf8))
+                head += group_utf8
+                protocol_type_utf8 = listed_group.protocol_type.encode("utf-8", "surrogateescape")
+                head += _write_H(len(protocol_type_utf8))
+                head += protocol_type_utf8
+                title_utf8 = listed_group.title.encode("utf-8", "surrogateescape")
+                head += _write_BIH(listed_group.state, listed_group.members, len(title_utf8))
+                head += title_utf8
         except (StructError, UnicodeEncodeError) as error:
             raise unencodable(self, error) from None
         if head:

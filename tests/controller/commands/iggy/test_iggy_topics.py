@@ -2,6 +2,7 @@
 
 import pytest
 
+from tank_controller import limits
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.topic_settings import FlushPolicy, LogFormat
@@ -158,6 +159,24 @@ def test_an_option_that_can_not_be_is_refused(bad: pb.IggyOption) -> None:
     assert cluster.error(pb.Command(alter_iggy_topic=change)) is ErrorCode.INVALID_SETTING
     many = values(options=[option("durability", "persisted")] * 65)
     assert cluster.error(cluster.create_in(stream, "a", values=many)) is ErrorCode.INVALID_SETTING
+
+
+def test_the_options_of_all_topics_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = IggyCluster()
+    stream = cluster.stream()
+    said = values(options=[option("durability", "persisted")])
+    size_bytes = len("durability") + len("persisted")
+    monkeypatch.setattr(limits, "MAX_ALL_IGGY_OPTION_BYTES", 2 * size_bytes)
+    first, second = cluster.topic_in(stream, "a", values=said), cluster.topic_in(stream, "b", values=said)
+    assert cluster.state.iggy.option_bytes == 2 * size_bytes
+    assert cluster.error(cluster.create_in(stream, "c", values=said)) is ErrorCode.LIMIT_REACHED
+    longer = pb.IggyOptions(options=[option("durability", "replicated")])
+    change = pb.Command(alter_iggy_topic=pb.AlterIggyTopic(topic_id=first, options=longer))
+    assert cluster.error(change) is ErrorCode.LIMIT_REACHED
+    cluster.do(cluster.purge(first))
+    assert cluster.state.iggy.option_bytes == 2 * size_bytes, "a purged topic keeps them"
+    cluster.do(delete(second))
+    cluster.topic_in(stream, "c", values=said)
 
 
 def test_an_option_chooses_the_stored_format_once() -> None:

@@ -6,11 +6,11 @@ from tank_node.coordinators.iggy.consumer_ids import (
     born_of,
     committed_of,
     group_consumer,
-    is_iggys,
     named_consumer,
     numbered_consumer,
     offset_of,
 )
+from tank_protos.wire.names import is_iggys_group
 
 
 def test_groups_are_known_by_when_they_were_created() -> None:
@@ -30,7 +30,7 @@ def test_no_two_consumers_share_a_name() -> None:
     names = ["7", "#7", "sha256:0", long, long + "x", "x" * 200]
     made = [named_consumer(name) for name in names] + [numbered_consumer(7)]
     assert len(set(made)) == len(made)
-    assert all(is_iggys(each) and len(each.encode()) <= 255 for each in made)
+    assert all(is_iggys_group(each) and len(each.encode()) <= 255 for each in made)
 
 
 def test_a_long_name_is_counted_in_bytes() -> None:

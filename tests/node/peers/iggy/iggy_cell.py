@@ -87,6 +87,17 @@ def begin_store(
     return told
 
 
+def advance(cell: BrokerCell, broker_id: int, at: IggyPlace, seen: int | None, offset: int) -> None:
+    """Stores what was polled behind `seen`, as a session of this broker does it."""
+    told: list[ErrorCode] = []
+    broker = cell.nodes[broker_id].broker
+    broker.begin_tick()
+    offsets_of(broker).advance(at, seen, offset, Session(), told.append)
+    broker.end_tick()
+    cell.run(500)
+    assert told == [ErrorCode.NONE]
+
+
 def store(cell: BrokerCell, broker_id: int, at: IggyPlace, offset: int, *, is_auto: bool = False) -> None:
     told = begin_store(cell, broker_id, at, offset, is_auto=is_auto)
     cell.run(500)

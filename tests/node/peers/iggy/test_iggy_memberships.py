@@ -5,12 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from tank_node.cluster.iggy_parts import iggy_topic_view
 from tank_node.cluster.view import NO_LEADER
+from tank_node.coordinators.view.view_groups import iggy_title
 from tank_node.peers.group_router import router_of
 from tank_node.peers.group_service import Asker
 from tank_node.session import Session
 from tank_protos.error_codes import ErrorCode, GroupStateCode
 from tank_protos.feature_levels import NATIVE_GROUPS
+from tank_protos.generated import control_pb2 as pb
 from tank_protos.generated.tank import (
     CommitPositionsResponse,
     DeleteGroupsRequest,
@@ -59,6 +62,25 @@ def test_brokers_with_members_share_the_partitions(cell: BrokerCell) -> None:
     shared(cell)
     assert members_at(cell, 2).groups_of(2) == [BORN]
     assert members_at(cell, 3).groups_of(2) == []
+
+
+def test_any_broker_says_what_people_know_a_group_by(cell: BrokerCell) -> None:
+    shared(cell)
+    for node in cell.nodes.values():
+        view = node.controller.view
+        view.iggy.apply(pb.Delta(streams=[pb.IggyStream(number=0, name="main", born=3)]))
+        part = pb.IggyPart(stream=0, number=0, name="orders", born=4)
+        topic = view.topic_by_id(cell.topics[TOPIC].topic_id)
+        assert topic is not None
+        topic.iggy = iggy_topic_view(part)
+        told = ask(cell, node.client(), ListGroupsRequest(2, 4), ListGroupsResponse, 2).listed
+        assert [(each.group, each.title) for each in told] == [(GROUP, "main/orders/readers")]
+        told = ask(cell, node.client(), ListGroupsRequest(1, 4), ListGroupsResponse, 1).listed
+        assert [(each.group, each.title) for each in told] == [(GROUP, "")]
+        assert iggy_title(view, "iggy:c:#3") == "consumer #3"
+        assert iggy_title(view, "iggy:g:4711") == iggy_title(view, "orders") == ""
+        view.feature_level = NATIVE_GROUPS
+        assert iggy_title(view, "iggy:c:#3") == "", "an ordinary name"
 
 
 def test_a_second_member_at_the_same_broker_has_its_share_when_its_join_is_answered(

@@ -25,6 +25,7 @@ from tests.node.peers.group_cell import TOPIC, fetched, numbers
 from tests.node.peers.iggy.iggy_cell import (
     GROUP,
     MESSAGES,
+    advance,
     begin_store,
     iggy_cell_of,
     place,
@@ -124,6 +125,22 @@ def test_what_was_stored_with_a_poll_counts_at_once(cell: BrokerCell) -> None:
     at = place(cell, 1)
     assert begin_store(cell, 2, at, 3, is_auto=True) == [ErrorCode.NONE]
     assert stored(cell, 2, at) == 3
+
+
+@pytest.mark.parametrize("broker_id", [2, 1], ids=["the leader's", "another broker's"])
+def test_what_was_polled_behind_an_offset_that_is_not_stored_any_more_changes_nothing(
+    cell: BrokerCell, broker_id: int
+) -> None:
+    at = place(cell, 1)
+    advance(cell, broker_id, at, None, 3)
+    assert stored(cell, 2, at) == 3
+    advance(cell, broker_id, at, None, 1)
+    assert stored(cell, 2, at) == 3, "it doesn't go back"
+    store(cell, 2, at, 0)
+    advance(cell, broker_id, at, 3, 5)
+    assert stored(cell, 2, at) == 0, "nor ahead of where a client has put it"
+    advance(cell, broker_id, at, 0, 2)
+    assert stored(cell, 2, at) == 2
 
 
 def test_what_a_dead_leader_had_not_written_is_delivered_again_and_nothing_is_skipped(
