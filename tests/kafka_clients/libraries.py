@@ -71,14 +71,14 @@ def tool(name: str) -> str:
     return found
 
 
-def run_tool(command: list[str], folder: Path, timeout_s: float = INSTALL_TIMEOUT_S) -> None:
+def run_tool(command: list[str], folder: Path) -> None:
     """Runs a program of an installation in this folder. Raises NotInstalledError."""
     try:
         ended = subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, timeout=timeout_s, check=False
+            command, cwd=folder, capture_output=True, text=True, timeout=INSTALL_TIMEOUT_S, check=False
         )
     except subprocess.TimeoutExpired:
-        raise NotInstalledError(f"{command[0]} takes longer than {timeout_s:.0f} s") from None
+        raise NotInstalledError(f"{command[0]} takes longer than {INSTALL_TIMEOUT_S} s") from None
     if ended.returncode:
         raise NotInstalledError(f"{' '.join(command[:3])}: {(ended.stderr or ended.stdout).strip()[-300:]}")
 

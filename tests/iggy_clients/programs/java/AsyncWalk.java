@@ -41,15 +41,21 @@ final class AsyncWalk {
         return future.get(30, TimeUnit.SECONDS);
     }
 
-    private PolledMessages poll(Consumer consumer, Optional<Long> partition, PollingStrategy strategy) throws Exception {
-        return of(client.messages().pollMessages(STREAM, TOPIC, partition, consumer, strategy, 100L, false));
+    private AsyncIggyTcpClient loggedIn(int connections) throws Exception {
+        AsyncIggyTcpClient made = Iggy.tcpClientBuilder()
+                .async()
+                .host(host)
+                .port(port)
+                .connectionPoolSize(connections)
+                .build();
+        of(made.connect());
+        of(made.users().login("iggy", "iggy"));
+        return made;
     }
 
     void run() {
         Steps.step("asynchronous client: connects and logs in", () -> {
-            client = Iggy.tcpClientBuilder().async().host(host).port(port).build();
-            of(client.connect());
-            of(client.users().login("iggy", "iggy"));
+            client = loggedIn(5);
         });
         Steps.step("asynchronous client: makes, finds and lists streams and topics", () -> {
             Steps.expect(of(client.streams().createStream("async")).name(), "async");
@@ -67,20 +73,26 @@ final class AsyncWalk {
                         STREAM, TOPIC, Partitioning.partitionId(0L), List.of(Message.of("message " + number))));
             }
             for (CompletableFuture<Void> each : sent) of(each);
-            PolledMessages found = poll(Consumer.of(1L), Optional.of(0L), PollingStrategy.first());
+            PolledMessages found = of(client.messages()
+                    .pollMessages(STREAM, TOPIC, Optional.of(0L), Consumer.of(1L), PollingStrategy.first(), 100L, false));
             Steps.expect(found.messages().size(), SENDS);
         });
         Steps.step("asynchronous client: reads as a member of a group", () -> {
             other.consumerGroups().createConsumerGroup(STREAM, TOPIC, "asynchronous");
-            of(client.consumerGroups().joinConsumerGroup(STREAM, TOPIC, ConsumerId.of("asynchronous")));
+            ConsumerId name = ConsumerId.of("asynchronous");
+            AsyncIggyTcpClient member = loggedIn(1);  // a member of a group is a connection
+            of(member.consumerGroups().joinConsumerGroup(STREAM, TOPIC, name));
             int found = 0;
             for (int turn = 0; turn < 2; turn++) {
-                found += poll(group(ConsumerId.of("asynchronous")), Optional.empty(), PollingStrategy.first())
+                found += of(member.messages()
+                                .pollMessages(
+                                        STREAM, TOPIC, Optional.empty(), group(name), PollingStrategy.first(), 100L, false))
                         .messages()
                         .size();
             }
             Steps.expect(found, SENDS);
-            of(client.consumerGroups().leaveConsumerGroup(STREAM, TOPIC, ConsumerId.of("asynchronous")));
+            of(member.consumerGroups().leaveConsumerGroup(STREAM, TOPIC, name));
+            of(member.close());
         });
         Steps.step("asynchronous client: deletes what it has made, and logs out", () -> {
             of(client.topics().deleteTopic(STREAM, TOPIC));

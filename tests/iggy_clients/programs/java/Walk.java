@@ -65,8 +65,14 @@ public final class Walk {
         System.exit(0);
     }
 
+    /** A client of one connection. Newer versions keep five, and a member of a group is a connection. */
     private IggyTcpClient connected() {
-        IggyTcpClient other = Iggy.tcpClientBuilder().blocking().host(host).port(port).build();
+        IggyTcpClient other = Iggy.tcpClientBuilder()
+                .blocking()
+                .host(host)
+                .port(port)
+                .connectionPoolSize(1)
+                .build();
         other.connect();
         return other;
     }
@@ -76,6 +82,7 @@ public final class Walk {
                 .blocking()
                 .host(host)
                 .port(port)
+                .connectionPoolSize(1)
                 .credentials(name, password)
                 .buildAndLogin();
     }
