@@ -48,7 +48,7 @@ def sent(chance: Random) -> tuple[SendRequest, Era]:
 def source(chance: Random) -> PollSource:
     """A stored batch of any client, mostly with something changed."""
     roll = chance.random()
-    append_ms, first = chance.choice((0, NOW_MS, 2**60)), chance.choice((1, 1, 7, 2**40, 2**62))
+    append_ms, first = chance.choice((0, NOW_MS, 2**53 + 1)), chance.choice((1, 1, 7, 2**40, 2**62))
     if roll < 0.3:
         made = bundle.as_batch(random_bundles.bad(chance))
         return PollSource(exact(made), append_ms, first, is_bundle=True)
