@@ -25,14 +25,15 @@ def test_no_function_has_two_jobs() -> None:
 
 
 def test_folders_are_two_levels_deep_at_most() -> None:
-    """But for Kafka's protocol, the coordinators of groups, Iggy's names in the controllers, and what brokers
-    say to each other of Iggy's clients: docs/decisions/0088, 0089, 0091 and 0096."""
+    """But for Kafka's protocol, the coordinators of groups, Iggy's names in the controllers and in their HTTP
+    API, and what brokers say to each other of Iggy's clients: docs/decisions/0088, 0089, 0091, 0096, 0100."""
     with_rooms = {
         ("node", "tank_node", "kafka"),
         ("node", "tank_node", "coordinators"),
         ("node", "tank_node", "peers"),
         ("controller", "tank_controller", "state"),
         ("controller", "tank_controller", "commands"),
+        ("controller", "tank_controller", "api"),
     }
     deep = {
         str(p)

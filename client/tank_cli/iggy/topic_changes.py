@@ -24,8 +24,10 @@ _US_OF_MS = 1000
 _TEXT = 2  # the kind of an option's value
 
 
-class ExpiryType(DurationType):
+class ExpiryType(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.5 on
     """As DurationType, in microseconds; `never`, and `default` for the cluster's default."""
+
+    name = "DURATION"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Microseconds, as Iggy's clients say it."""
@@ -33,17 +35,19 @@ class ExpiryType(DurationType):
             return value
         words = {"never": _UNBOUNDED, "default": _DEFAULT}
         known = words.get(str(value).strip().lower())
-        return super().convert(value, param, ctx) * _US_OF_MS if known is None else known
+        return DurationType().convert(value, param, ctx) * _US_OF_MS if known is None else known
 
 
-class MaxSizeType(SizeType):
+class MaxSizeType(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.5 on
     """As SizeType; `unlimited`, and `default` for the cluster's default."""
+
+    name = "SIZE"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Bytes, as Iggy's clients say it."""
         words = {"unlimited": _UNBOUNDED, "default": _DEFAULT}
         known = None if isinstance(value, int) else words.get(str(value).strip().lower())
-        return super().convert(value, param, ctx) if known is None else known
+        return SizeType().convert(value, param, ctx) if known is None else known
 
 
 @click.command()

@@ -6,7 +6,7 @@ from hypothesis import given
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.users.permissions import Permissions, decode
 from tank_protos.users.rights_text import RightsTextError, births_of, parse_permissions, permission_rows
-from tests.protos.users.test_permissions import READER, documents
+from tests.protos.users.permissions_for_tests import READER, documents
 
 
 def test_each_place_has_its_rights() -> None:
