@@ -45,7 +45,8 @@ async def copy_partition(
     old: IggyClient, new: IggyClient, stream: str, topic: str, partition: int
 ) -> tuple[int, int]:
     """Returns how many messages there were, and the old offset of the first."""
-    count, first, strategy = 0, 0, PollingStrategy.First()
+    count, first = 0, 0
+    strategy: PollingStrategy = PollingStrategy.First()
     while True:
         found = await old.poll_messages(
             stream,
