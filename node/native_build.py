@@ -61,7 +61,7 @@ MODULES = (
         "segment.record",
     ),
     *("segment.segment", "segment.segments", "log.staged", "log.tail"),
-    *("iggy.session", "iggy.waits"),
+    *("iggy.heartbeats", "iggy.session", "iggy.waits"),
     *("kafka.session", "kafka.settling", "kafka.leaders", "broker.topic_ids", "kafka.led"),
     *(
         "kafka.fetch.fetch",

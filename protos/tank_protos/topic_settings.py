@@ -5,7 +5,6 @@ durations take ms, s, min, h, d, w, mon (30 days), y (365 days); both may be sum
 A number without a unit is bytes, or seconds.
 """
 
-import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
@@ -700,6 +699,8 @@ def _shown(text: str) -> str:
 
 def _nearest(key: str) -> str:
     """The known key that is most like this one, or shares most words with it."""
+    import difflib  # for this alone: brokers start without
+
     if close := difflib.get_close_matches(key.lower(), _SETTINGS, n=1, cutoff=0.7):
         return f"did you mean {close[0]}?"
     words = set(re.split(r"[._-]", key.lower()))

@@ -67,18 +67,10 @@ def main() -> int:
             Controllers(addresses, "", prover_of(members.secret)) as controllers,
             hogs(chosen.hogs),
         ):
-            old_clients = not chosen.no_old_clients
             run = Run(
-                members,
-                controllers,
-                seed,
-                chosen.minutes,
-                chosen.rate,
-                old_clients,
-                chosen.only,
-                iggy_python,
-                calm=chosen.calm,
-            )
+                members, controllers, seed, chosen.minutes, chosen.rate, not chosen.no_old_clients,
+                chosen.only, iggy_python, calm=chosen.calm,
+            )  # fmt: skip
             found = run.live(client)
     except (StuckError, TankError, CliError) as error:
         found = [str(error)]

@@ -1,7 +1,7 @@
 """Iggy's stock client keeps the books of a run, and says what no fault explains."""
 
-import sys
 import threading
+import venv
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -91,7 +91,8 @@ def test_an_error_that_no_fault_explains_ends_it(
 
 
 def test_a_program_without_its_package_is_broken(tmp_path: Path) -> None:
-    without = IggyProgramAccess("127.0.0.1:1", sys.executable)
+    venv.create(tmp_path / "empty")
+    without = IggyProgramAccess("127.0.0.1:1", str(tmp_path / "empty" / "bin" / "python"))
     sender = program("send", without, tmp_path)
     sender.run()
     assert "No module named 'apache_iggy'" in str(sender.failure)

@@ -181,16 +181,10 @@ class IggySession(Session):
     __slots__ = (
         "_blocked", "_commands", "_detector", "_first", "_line", "access", "broker", "endings", "era",
         "last_change", "learned", "limits", "metrics", "most", "principal", "requests", "services",
-        "session_number",
-        "settings", "software", "turns",
+        "session_number", "settings", "software", "turns",
     )  # fmt: skip
 
-    def __init__(
-        self,
-        broker: Broker,
-        commands: Mapping[int, IggyCommand],
-        services: IggyServices,
-    ) -> None:
+    def __init__(self, broker: Broker, commands: Mapping[int, IggyCommand], services: IggyServices) -> None:
         super().__init__()
         self.broker = broker
         self.settings = services.settings
