@@ -295,7 +295,7 @@ def test_they_agree_on_spoiled_bundles(shape: Shape, data: st.DataObject) -> Non
     all_polls(as_batch(shape.bundle) * 2, is_bundle=True)
 
 
-@pytest.mark.parametrize("gap", [1, 2**31, 2**32 - 1])
+@pytest.mark.parametrize("gap", [1, 2**31, 2**32 - 1, 2**32])
 def test_numbers_that_are_far_apart(gap: int) -> None:
     made = encode_sparse([7, 7 + gap], [b"v"] * 2, timestamps=[9, 2**53], codec=bundle.Codec.NONE)
     all_polls(as_batch(made), is_bundle=True)
