@@ -157,7 +157,7 @@ def messages_of(
         return PolledPart(b"", 0, -1, 0, found.unpacked_bytes)
     part = _PartMaker(era, topic_id, partition)
     messages = [part.message(found, place) for place in range(begin, end)]
-    part.write(messages, source.append_ms * _US_PER_MS)
+    part.write(messages, min(source.append_ms * _US_PER_MS, _MOST_US))
     last_offset = messages[-1].offset
     return PolledPart(
         b"".join(part.pieces), len(messages), last_offset, part.lost_headers, found.unpacked_bytes
