@@ -42,7 +42,9 @@ _IN_BATCH: Final = Struct("<16sIIIIQ")
 _DERIVED_ID: Final = Struct("<QQ")
 _US_PER_MS: Final = 1000
 _MOST_US: Final = 2**64 - 1
-_MOST_DELTA_US: Final = 2**32 - 1
+_MOST_DELTA: Final = 2**32 - 1
+"""What a batch of V11 can say: between the offsets of two messages, and between their times in
+microseconds."""
 
 
 class PollSource(NamedTuple):
@@ -155,7 +157,7 @@ def messages_of(
         return PolledPart(b"", 0, -1, 0, found.unpacked_bytes)
     part = _PartMaker(era, topic_id, partition)
     messages = [part.message(found, place) for place in range(begin, end)]
-    part.write(messages, source.append_ms * _US_PER_MS)
+    part.write(messages, min(source.append_ms * _US_PER_MS, _MOST_US))
     last_offset = messages[-1].offset
     return PolledPart(
         b"".join(part.pieces), len(messages), last_offset, part.lost_headers, found.unpacked_bytes
@@ -241,7 +243,7 @@ class _PartMaker:
             begin = end
 
     def _add_batch(self, messages: list[_Message], append_us: int) -> None:
-        """Adds one batch, whose messages are not further apart in time than it can say."""
+        """Adds one batch, whose messages are not further apart than it can say."""
         base = messages[0].offset
         origin_us = min(message.origin_us for message in messages)
         parts: list[Buffer] = []
@@ -263,12 +265,14 @@ class _PartMaker:
 
 
 def _end_of_batch(messages: list[_Message], begin: int) -> int:
-    """Returns the place behind the messages from `begin` on whose times fit into one batch of V11."""
+    """Returns the place behind the messages from `begin` on whose offsets and times fit into one batch of
+    V11."""
+    base = messages[begin].offset
     least = greatest = messages[begin].origin_us
     for place in range(begin + 1, len(messages)):
-        time_us = messages[place].origin_us
+        offset, time_us = messages[place].offset, messages[place].origin_us
         least, greatest = min(least, time_us), max(greatest, time_us)
-        if greatest - least > _MOST_DELTA_US:
+        if greatest - least > _MOST_DELTA or offset - base > _MOST_DELTA:
             return place
     return len(messages)
 

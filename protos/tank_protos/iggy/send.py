@@ -20,6 +20,9 @@ from tank_protos.wire.errors import OutOfRange, Truncated
 
 _U32: Final = Struct("<I")
 _NONE: Final = Identifier()
+_MOST_HEAD_BYTES: Final = _U32.size + 3 * (2 + 255)
+"""The longest beginning that there can be: stream, topic and partitioning are a kind, a length and up to 255
+bytes each."""
 
 
 class SendRequest(NamedTuple):
@@ -56,11 +59,11 @@ def read(payload: Buffer, era: Era) -> SendRequest:
 
 def head_bytes(payload: memoryview, era: Era) -> int:
     """Returns how many bytes are before the count of a send's messages, as it says itself; 0: it doesn't, or
-    they are too few."""
+    there can't be so many, or so few."""
     if era.is_old or len(payload) < _U32.size:
         return 0
     (size,) = _U32.unpack_from(payload)
-    return int(size) if _U32.size < size <= len(payload) else 0
+    return int(size) if _U32.size < size <= min(len(payload), _MOST_HEAD_BYTES) else 0
 
 
 def read_again(payload: memoryview, head: int, chosen: Partitioning) -> SendRequest:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tank_protos.bundle import Codec, as_batch, encode_sparse
 from tank_protos.iggy import stored_header
 from tank_protos.iggy.eras import ERA_NAMES, V11
 from tank_protos.iggy.polled_messages import NO_ASSIGNMENT, PollAnswer, PollSource
@@ -99,6 +100,17 @@ def test_a_topic_of_bundles_is_read_with_derived_ids(
         )
         for place, payload in enumerate(payloads)
     ]
+
+
+@by_era
+@pytest.mark.parametrize("gap", [2**32 - 1, 2**32])
+def test_numbers_of_one_bundle_that_are_far_apart(era: str, gap: int) -> None:
+    """A batch of V11 says the distance to its first message in 32 bits; behind that another one begins."""
+    made = encode_sparse([7, 7 + gap], [b"a", b"b"], timestamps=5, codec=Codec.NONE)
+    found = polled([PollSource(as_batch(made), NOW_MS, 7, is_bundle=True)], era)
+    assert [(message.offset, message.payload) for message in found.messages] == [(6, b"a"), (6 + gap, b"b")]
+    if era == "V11":
+        assert found.batches == (1 if gap < 2**32 else 2)
 
 
 @by_era

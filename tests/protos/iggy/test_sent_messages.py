@@ -265,6 +265,20 @@ def test_the_size_before_a_sends_parts_must_be_right(era: str) -> None:
         send.read(payload, named)
 
 
+@pytest.mark.parametrize("era", NEW)
+def test_a_send_begins_with_two_names_and_a_key_at_most(era: str) -> None:
+    """What says that it is longer is wrong, and is neither copied nor compared."""
+    named, name = ERA_NAMES[era], Identifier(2, b"n" * 255)
+    chosen = Partitioning(PartitioningKind.KEY, key=b"k" * 255)
+    whole = send.request(name, name, chosen, 1, named)
+    head = send.head_bytes(memoryview(whole + bytes(99)), named)
+    assert head == len(whole) - 4
+    assert send.read_again(memoryview(whole + b"rest"), head, chosen).messages == b"rest"
+    for size in (4, head + 1, 5_000, 5_001, 2**32 - 1):
+        lie = size.to_bytes(4, "little") + bytes(4_996)
+        assert send.head_bytes(memoryview(lie), named) == 0
+
+
 def test_a_sends_answer_says_the_place_in_v11_alone() -> None:
     assert [send.answer(1, 2, 3, 4, ERA_NAMES[era]) for era in ERAS[:-1]] == [[]] * 7
     answer = b"".join(send.answer(1, 2, 3, 4, ERA_NAMES["V11"]))

@@ -295,14 +295,14 @@ def test_they_agree_on_spoiled_bundles(shape: Shape, data: st.DataObject) -> Non
     all_polls(as_batch(shape.bundle) * 2, is_bundle=True)
 
 
-@pytest.mark.parametrize("gap", [1, 2**31, 2**32 - 1])
+@pytest.mark.parametrize("gap", [1, 2**31, 2**32 - 1, 2**32])
 def test_numbers_that_are_far_apart(gap: int) -> None:
     made = encode_sparse([7, 7 + gap], [b"v"] * 2, timestamps=[9, 2**53], codec=bundle.Codec.NONE)
     all_polls(as_batch(made), is_bundle=True)
     all_polls(as_batch(encode_sparse([7, 7 + gap], [b"v"] * 2, timestamps=9)), is_bundle=True)
 
 
-@pytest.mark.parametrize("append_ms", [0, 2**53, 2**53 + 1])
+@pytest.mark.parametrize("append_ms", [0, 2**53, 2**53 + 1, 2**60])
 def test_the_time_of_the_append_at_the_edges(append_ms: int) -> None:
     all_polls(record_batch.encode([KafkaRecord(None, b"v", 0, 0)], base_timestamp_ms=-1), append_ms=append_ms)
 
