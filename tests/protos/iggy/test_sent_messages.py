@@ -273,7 +273,7 @@ def test_a_send_begins_with_two_names_and_a_key_at_most(era: str) -> None:
     whole = send.request(name, name, chosen, 1, named)
     head = send.head_bytes(memoryview(whole + bytes(99)), named)
     assert head == len(whole) - 4
-    assert send.read_again(memoryview(whole + b"rest"), head, chosen).messages == b"rest"
+    assert bytes(send.read_again(memoryview(whole + b"rest"), head, chosen).messages) == b"rest"
     for size in (4, head + 1, 5_000, 5_001, 2**32 - 1):
         lie = size.to_bytes(4, "little") + bytes(4_996)
         assert send.head_bytes(memoryview(lie), named) == 0
