@@ -25,6 +25,7 @@ KILLS ?= 200
 SEEDS ?= 200
 CI_SEEDS ?= 200
 MINUTES ?= 5
+PURE = tests/node tests/protos tests/client tests/cli tests/simulation tests/fuzz
 
 .PHONY: help setup kernel kernel-auto run three check chart e2e unit unit-pure thorough slow slow-thorough test test-busy kafka iggy upgrade test-pure fuzz fuzz-iggy fuzz-short fuzz-sanitized crash sim sim-compiled sim-short mutants chaos long nightly bench bench-broker bench-client bench-spark bench-memory bench-cluster bench-kafka bench-groups bench-iggy proto proto-fresh proto-compatible docs wheel ci clean
 
@@ -93,8 +94,8 @@ proto-compatible: $(VENV)/.ready-dev
 unit: $(VENV)/.ready-dev ## the fast tests: no Spark, no processes, no kills (ROOM=node/log: those of one room)
 	@pytest -q $(if $(ROOM),tests/$(ROOM),-n 4 --dist worksteal --ignore tests/repository) -m 'not integration and not spark and not crash and not long and not chart$(if $(ROOM),, and not thorough)'
 
-unit-pure: ## the fast tests without the compiled kernel
-	@TANK_KERNEL=pure $(MAKE) --no-print-directory unit
+unit-pure: $(VENV)/.ready-dev ## the fast tests of what the compiled kernel has a part in, without it
+	@TANK_KERNEL=pure pytest -q -n 4 --dist worksteal $(PURE) -m 'not integration and not spark and not crash and not long and not chart and not thorough'
 
 thorough: $(VENV)/.ready-dev ## properties on all their examples, and what looks at much
 	@pytest -q -n 3 --dist worksteal --ignore tests/repository -m '(thorough or hypothesis) and not (integration or spark or crash or long or chart)'
@@ -151,8 +152,8 @@ sim-short: $(VENV)/.ready-dev
 mutants: $(VENV)/.ready-dev ## break the code on purpose, one line at a time: the simulator must see each
 	@TANK_KERNEL=pure $(BIN)/python -m tests.simulation.mutants
 
-chaos: $(VENV)/.ready-dev ## real processes killed, frozen, cut off under load (MINUTES=N); root makes network namespaces
-	@$(BIN)/python -m tests.chaos --minutes $(MINUTES)
+chaos: $(VENV)/.ready-dev ## real processes killed, frozen, cut off under load (MINUTES=N; LONG=1: Iggy's client, too); root makes network namespaces
+	@$(BIN)/python -m tests.chaos --minutes $(MINUTES) $(if $(LONG),--iggy)
 
 long: $(VENV)/.ready-dev ## the long forms of single tests, for the night
 	@pytest -q -n 2 --dist loadgroup --timeout 3000 -m long
@@ -192,14 +193,15 @@ chart: $(VENV)/.ready-dev ## the Helm chart: linted, rendered with many values, 
 	@helm=$$($(BIN)/python -m tests.chart.helm)
 	HELM=$$helm pytest -q -n 2 -m chart tests/chart
 
-e2e: $(VENV)/.ready-dev ## the chart on a real Kubernetes under load: KUBECONFIG's, or one that is started
-	@$(BIN)/python -m e2e
+e2e: $(VENV)/.ready-dev ## the chart on a real Kubernetes under load: KUBECONFIG's, or one that is started (LONG=1: with Iggy's clients)
+	@$(BIN)/python -m e2e $(if $(LONG),,-m 'not long')
 
 nightly: ## what a night is for: 5,000 stories, 1,000 on the compiled kernel, all mutants, an hour of chaos, the long forms of all else
 	@$(MAKE) sim SEEDS=5000
 	@$(MAKE) sim-compiled SEEDS=1000
 	@$(MAKE) mutants long crash fuzz fuzz-iggy
-	@$(MAKE) chaos MINUTES=60
+	@$(MAKE) chaos MINUTES=60 LONG=1
+	@$(MAKE) e2e LONG=1
 
 wheel: $(VENV)/.ready-dev ## build the wheel and try it in an empty environment
 	@$(BIN)/python -m tests.wheel

@@ -14,6 +14,8 @@ from e2e.load import IGGY_ROOT, Load
 from e2e.release import NAME, Release, commands
 from e2e.waiting import until
 
+pytestmark = pytest.mark.long
+
 ON = "iggy.enabled=true"
 FORCE = ("--force", "--grace-period=0")
 

@@ -1,8 +1,7 @@
 """`make chaos`: a cluster of real processes under load and faults, and everything read back at the end.
 
 Three controllers and three brokers, in network namespaces where they can be made, and clients of every kind:
-ours, librdkafka and aiokafka where both are installed, and Iggy's, in an environment of its own, where it can
-be installed.
+ours, librdkafka and aiokafka where both are installed, and with `--iggy` Iggy's, in an environment of its own.
 Each fault is followed by the time that the cluster needs until all replicas are in sync again and all clients
 get on; then comes the next, in an order drawn from the seed, every kind once before any comes again. At the
 end all that clients were told is held against the log, and the replicas against each other. Exit code 1, and
@@ -49,7 +48,7 @@ def main() -> int:
     signal.alarm(int(chosen.minutes * 60) + END_S)
     links, why = network.make(CONTROLLERS + BROKERS, namespaces=False if chosen.loopback else None)
     print(f"seed {seed}, on {links.name}{f' ({why}): LINKS ARE NOT CUT' if why else ''}", flush=True)
-    iggy_python = _iggy_python()
+    iggy_python = _iggy_python() if chosen.iggy else ""
     members = Members(folder, links)
     found: list[str] = []
     try:
@@ -83,7 +82,7 @@ def main() -> int:
         for member in members.all:
             print(f"\n{member.name} said at last:\n{member.last_words()}")
         print(f"\ndata, logs and records: {folder}")
-        only = f" --only '{chosen.only}'" if chosen.only else ""
+        only = (" --iggy" if chosen.iggy else "") + (f" --only '{chosen.only}'" if chosen.only else "")
         print(f"again: python -m tests.chaos --minutes {chosen.minutes:g} --seed {seed}{only} --keep DIR")
         return 1
     if chosen.keep is None:
@@ -118,6 +117,7 @@ def _chosen() -> argparse.Namespace:
     )
     parser.add_argument("--loopback", action="store_true", help="no network namespaces")
     parser.add_argument("--no-old-clients", action="store_true", help="without clients of the old document")
+    parser.add_argument("--iggy", action="store_true", help="with Iggy's client, which is installed for it")
     parser.add_argument("--only", default="", help="only faults that have this in their names")
     parser.add_argument("--keep", type=Path, help="a new folder for data, logs and records, which stays")
     parser.add_argument(
