@@ -28,7 +28,7 @@ def access(monkeypatch: pytest.MonkeyPatch) -> IggyProgramAccess:
     """A broker's address for Iggy's clients, and the interpreter that has their package."""
     python = interpreter_that_is_there()
     if python is None:
-        pytest.skip("IGGY'S CLIENT IS NOT INSTALLED: `make chaos` does that")
+        pytest.skip("IGGY'S CLIENT IS NOT INSTALLED: `make chaos LONG=1` does that")
     monkeypatch.setenv(ROOT_VARIABLE, ROOT)
     return IggyProgramAccess(f"127.0.0.1:{free_port()}", python)
 
