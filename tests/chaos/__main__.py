@@ -1,7 +1,7 @@
 """`make chaos`: a cluster of real processes under load and faults, and everything read back at the end.
 
 Three controllers and three brokers, in network namespaces where they can be made, and clients of every kind:
-ours, librdkafka and aiokafka where both are installed, and Iggy's with `--iggy`, in an environment of its own.
+ours, librdkafka and aiokafka where both are installed, and with `--iggy` Iggy's, in their own environment.
 Each fault is followed by the time that the cluster needs until all replicas are in sync again and all clients
 get on; then comes the next, in an order drawn from the seed, every kind once before any comes again. At the
 end all that clients were told is held against the log, and the replicas against each other. Exit code 1, and
