@@ -25,7 +25,7 @@ KILLS ?= 200
 SEEDS ?= 200
 CI_SEEDS ?= 200
 MINUTES ?= 5
-PURE = tests/node tests/protos tests/client tests/cli tests/simulation tests/fuzz
+PURE = tests/node tests/protos
 
 .PHONY: help setup kernel kernel-auto run three check chart e2e unit unit-pure thorough slow slow-thorough test test-busy kafka iggy upgrade test-pure fuzz fuzz-iggy fuzz-short fuzz-sanitized crash sim sim-compiled sim-short mutants chaos long nightly bench bench-broker bench-client bench-spark bench-memory bench-cluster bench-kafka bench-groups bench-iggy proto proto-fresh proto-compatible docs wheel ci clean
 

@@ -20,7 +20,7 @@ FOLDER: Final = ROOT / "out" / "ci"
 BEFORE: Final = ("kernel-auto", "check")
 """What all else stands on: it comes first, alone."""
 LANES: Final = (
-    ("unit", "unit-pure", "thorough", "fuzz-short", "sim-short", "mutants"),
+    ("unit", "unit-pure", "thorough", "fuzz-short", "sim-short"),
     ("chart", "wheel", "chaos", "run"),
 )
 AFTER: Final = ("slow", "slow-thorough", "e2e")
