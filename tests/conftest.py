@@ -39,6 +39,7 @@ THOROUGH = (
     "tests/integration/cluster/test_older_version.py",
     "tests/integration/cluster/test_removed_broker.py",
     "tests/integration/cluster/test_rolling_upgrade.py",
+    "tests/integration/cluster/test_upgrade_to_iggy.py",
     "tests/integration/connections/test_outside.py",
     "tests/integration/disks/test_full_disk.py",
     "tests/integration/disks/test_full_volume.py",
