@@ -127,7 +127,13 @@ def test_a_group_is_shown_reset_and_deleted_by_the_command(
     )
     member = Member(kafka, "shown", topic)
     (found,) = [each for each in shell.json("group", "list")["groups"] if each["group"] == "shown"]
-    assert found == {"group": "shown", "state": "stable", "protocol_type": "consumer", "members": 1}
+    assert found == {
+        "group": "shown",
+        "state": "stable",
+        "protocol_type": "consumer",
+        "members": 1,
+        "title": None,
+    }
     described = shell.json("group", "describe", "shown")
     assert_same_shape(described, SHAPES["group describe"][0])
     assert [(each["position"], each["lag"], each["member"]) for each in described["partitions"]] == [
