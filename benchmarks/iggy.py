@@ -10,7 +10,6 @@ Iggy's of one of these versions: then the same frames go to it, too. Topics have
 server, too, acknowledges what is in memory.
 """
 
-import json
 import os
 import re
 import statistics
@@ -32,7 +31,8 @@ from benchmarks.iggy_frames import IggyConnection, poll_frame, send_frame
 from benchmarks.load_generator import LoadFailed
 from benchmarks.local_cluster import ClusterFailed, LocalCluster, running_cluster
 from benchmarks.paired import Pair, least
-from benchmarks.servers import Kernel, NotListening, environment, free_port, kernels, ours, running
+from benchmarks.servers import Kernel, NotListening, free_port, kernels, ours, running
+from benchmarks.stock_failover import stock_waits
 from benchmarks.table import Reached, Row, spread
 from tank_client import TankError
 from tank_client.sync import Client
@@ -183,20 +183,8 @@ class IggyBench:
 
     def _leader_killed(self) -> Iterator[Row]:
         """The wait of the stock Python client, by the command that the tests have for it."""
-        command = [sys.executable, "-m", "tests.iggy_clients.failover", "--json", f"--rounds={self.rounds}"]
-        try:
-            ended = subprocess.run(
-                command, env=environment(self.kernel), stdout=subprocess.PIPE, text=True, check=False,
-                timeout=FAILOVER_START_S + self.rounds * FAILOVER_ROUND_S,
-            )  # fmt: skip
-        except subprocess.TimeoutExpired as late:
-            raise LoadFailed(f"{' '.join(command)} has not ended in {late.timeout:.0f} s") from None
-        if ended.returncode:
-            raise LoadFailed(f"{' '.join(command)} ended with {ended.returncode}")
-        for line in ended.stdout.splitlines():
-            if not line.startswith("{"):
-                continue  # what could not be installed
-            found = json.loads(line)
+        timeout_s = FAILOVER_START_S + self.rounds * FAILOVER_ROUND_S
+        for found in stock_waits("tests.iggy_clients.failover", self.kernel, self.rounds, timeout_s):
             times = tuple(found["acknowledged"])
             yield Row(
                 f"leader killed, {found['client']}: until a send is acknowledged", f"{spread(times, 2)} s",

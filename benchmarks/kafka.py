@@ -11,10 +11,8 @@ are left out, and stderr says so. Topics have `log.format=kafka`, as those that 
 brokers and controllers.
 """
 
-import json
 import re
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -32,7 +30,8 @@ from benchmarks.load_generator import LoadFailed
 from benchmarks.local_cluster import ClusterFailed, running_cluster
 from benchmarks.paired import Pair, Turns, least
 from benchmarks.peers import KILLED_S
-from benchmarks.servers import Kernel, NotListening, Running, environment, free_port, kernels, ours, running
+from benchmarks.servers import Kernel, NotListening, Running, free_port, kernels, ours, running
+from benchmarks.stock_failover import stock_waits
 from benchmarks.table import Reached, Row, spread
 from tank_client import TankError
 from tank_client.sync import Client
@@ -292,22 +291,8 @@ class Bench:
 
     def _leader_killed(self) -> Iterator[Row]:
         """The waits of stock producers whose leader is killed, by the command that the tests have for it."""
-        command = [sys.executable, "-m", "tests.kafka_clients.failover"]
-        command += ["--json", f"--rounds={self.rounds}"]
-        try:
-            ended = subprocess.run(
-                command,
-                env=environment(self.kernel), stdout=subprocess.PIPE, text=True, check=False,
-                timeout=FAILOVER_START_S + self.rounds * FAILOVER_ROUND_S,
-            )  # fmt: skip
-        except subprocess.TimeoutExpired as late:
-            raise LoadFailed(f"{' '.join(command)} has not ended in {late.timeout:.0f} s") from None
-        if ended.returncode:
-            raise LoadFailed(f"{' '.join(command)} ended with {ended.returncode}")
-        for line in ended.stdout.splitlines():
-            if not line.startswith("{"):
-                continue  # what could not be installed
-            found = json.loads(line)
+        timeout_s = FAILOVER_START_S + self.rounds * FAILOVER_ROUND_S
+        for found in stock_waits("tests.kafka_clients.failover", self.kernel, self.rounds, timeout_s):
             producer, times = found["producer"], tuple(found["acknowledged"])
             yield Row(
                 f"leader killed, {producer}: until a record is acknowledged",

@@ -3,44 +3,31 @@ partition is killed.
 
 Three brokers, a topic of one partition on all of them, and a client with its library's own settings that
 sends a message every 10 ms to a broker that does not lead. The leader is killed with `kill -9`. Told are the
-times from then until brokers name another leader, and until the first message that was sent afterwards is
-acknowledged. The broker is started again before the next round.
+times from then until brokers name another leader, and until a message is acknowledged, which may have been
+under way at the kill. The broker is started again before the next round.
 """
 
 import argparse
-import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
-from tank_client.sync import Client
 from tests.iggy_clients.package import PACKAGE, interpreter
 from tests.iggy_clients.stock_client import PROGRAMS
 from tests.support.patience import patient
 from tests.support.processes.cluster import LocalCluster, swept
+from tests.support.processes.killed_leader import AFTER_S, END_S, Waits, kill_leader, show
 from tests.support.waiting import until
 
 STREAM, TOPIC = "steady", "sends"
 STORED: Final = f"{STREAM}.{TOPIC}"
 """The topic's name in the cluster."""
-BEFORE_S, AFTER_S = 3.0, 10.0
-"""The client's time before the kill, and after it: more than an election takes by far."""
-END_S: Final = 60.0
-LOOK_S: Final = 0.02
-
-
-class Waits(NamedTuple):
-    """Seconds from the kill on."""
-
-    elected: float
-    """Until brokers name another leader."""
-    acknowledged: float
-    """Until a message that was sent afterwards is acknowledged."""
+BEFORE_S: Final = 3.0
+"""The client's time before the kill."""
 
 
 def _started(python: str, address: str, seconds: float) -> "subprocess.Popen[str]":
@@ -53,35 +40,16 @@ def waits(cluster: LocalCluster, python: str, before_s: float) -> Waits:
     """Kills the leader under a client that has run for `before_s`. Raises RuntimeError when the client does
     not go on."""
     leader = cluster.partitions(STORED)[0]["leader"]
-    brokers = cluster.processes("broker")
-    others = [broker for broker in brokers if broker.number != leader]
-    (victim,) = [broker for broker in brokers if broker.number == leader]
+    others = [broker for broker in cluster.processes("broker") if broker.number != leader]
     with _started(python, str(others[0].addresses["iggy"]), before_s + AFTER_S) as sender:
         time.sleep(before_s)
-        with Client(",".join(str(broker.addresses["tank"]) for broker in others)) as client:
-            client.admin.describe_topics([STORED])
-            killed = time.time()
-            victim.kill()
-            while client.admin.describe_topics([STORED])[0].partitions[0].leader in (leader, None):
-                time.sleep(LOOK_S)
-            elected = time.time()
-        lines = sender.communicate(timeout=END_S)[0].splitlines()
-    told: list[tuple[float, float]] = [json.loads(line) for line in lines]
-    if not any(sent < killed for sent, _ in told):
-        raise RuntimeError("nothing was acknowledged before the kill")
+        kill = kill_leader(cluster, STORED, leader, sender)
     # A message that was under way at the kill counts, too, if its answer comes afterwards.
-    after = [acknowledged for _, acknowledged in told if acknowledged >= killed]
-    if not after:
-        raise RuntimeError(f"nothing was acknowledged in the {AFTER_S:.0f} s after the kill")
-    return Waits(elected - killed, min(after) - killed)
+    return kill.waits([acknowledged for _, acknowledged in kill.told if acknowledged >= kill.killed])
 
 
 def _in_sync(cluster: LocalCluster) -> bool:
     return len(cluster.partitions(STORED)[0]["in_sync"]) == 3
-
-
-def _told(found: list[float]) -> str:
-    return f"median {statistics.median(found):.2f} s ({', '.join(f'{each:.2f}' for each in found)})"
 
 
 def main() -> int:
@@ -106,13 +74,7 @@ def main() -> int:
                 found.append(waits(cluster, python, chosen.before))
                 cluster.up()
                 until(lambda: _in_sync(cluster), "a replica is not in sync")
-    if chosen.json:
-        times = {name: [getattr(each, name) for each in found] for name in Waits._fields}
-        print(json.dumps({"client": PACKAGE, **times}), flush=True)
-    else:
-        print(PACKAGE)
-        print(f"  another leader after {_told([each.elected for each in found])}")
-        print(f"  acknowledged after {_told([each.acknowledged for each in found])}", flush=True)
+    show("client", PACKAGE, found, as_json=chosen.json)
     return 0
 
 
