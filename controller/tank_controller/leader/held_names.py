@@ -77,8 +77,8 @@ class HeldNames:
         kept = positions_in_the_way(state)
         topic_id = state.topic_ids.get(GROUPS_TOPIC)
         partitions = () if topic_id is None else state.topics[topic_id].partitions
-        leaders = {(each.leader, each.leader_epoch) for each in partitions}
-        seen = (kept, [(each.leader, each.leader_epoch) for each in partitions])
+        leaders = [(each.leader, each.leader_epoch) for each in partitions]
+        seen = (kept, leaders)
         if seen != self._seen:
             self._seen, self._since = seen, state.index
         names, silent = set(kept), []

@@ -155,50 +155,43 @@ class IggyOffsets:
     # --- once ----------------------------------------------------------------------------------------
 
     def _get(self, place: IggyPlace, sender: Session, done: Offset) -> None:
-        leader = self._leader(place)
-        if isinstance(leader, ErrorCode):
-            done(leader, None)
-        elif leader == self._broker.link.view.broker_id:
-            self._positions.get(place, done)
-        else:
-            self._ask(leader, place, GET, 0, sender, done)
+        self._at_leader(place, partial(self._positions.get, place, done), GET, sender, done)
 
     def _store(self, place: IggyPlace, offset: int, is_auto: bool, sender: Session, done: Offset) -> None:
-        leader = self._leader(place)
-        if isinstance(leader, ErrorCode):
-            done(leader, None)
-        elif leader == self._broker.link.view.broker_id:
-            self._positions.store(place, offset, partial(_with_none, done), is_auto=is_auto)
-        else:
-            self._ask(leader, place, SOON if is_auto else STORE, offset, sender, done)
+        stored = partial(_with_none, done)
+        here = partial(self._positions.store, place, offset, stored, is_auto=is_auto)
+        self._at_leader(place, here, SOON if is_auto else STORE, sender, done, offset)
 
     def _advance(
         self, place: IggyPlace, seen: int | None, offset: int, sender: Session, done: Offset
     ) -> None:
-        leader = self._leader(place)
-        if isinstance(leader, ErrorCode):
-            done(leader, None)
-        elif leader == self._broker.link.view.broker_id:
-            self._positions.advance(place, seen, offset, partial(_with_none, done))
-        else:
-            request = IggyOffsetRequest(
-                place.consumer,
-                place.topic_id,
-                place.partition,
-                SOON_BEHIND,
-                offset,
-                -1 if seen is None else seen,
-            )
-            self._router.ask_broker(leader, request, sender, partial(_told, done))
+        here = partial(self._positions.advance, place, seen, offset, partial(_with_none, done))
+        self._at_leader(place, here, SOON_BEHIND, sender, done, offset, -1 if seen is None else seen)
 
     def _delete(self, place: IggyPlace, sender: Session, done: Offset) -> None:
+        here = partial(self._positions.delete, place, partial(_with_none, done))
+        self._at_leader(place, here, DELETE, sender, done)
+
+    def _at_leader(
+        self,
+        place: IggyPlace,
+        here: Callable[[], None],
+        kind: int,
+        sender: Session,
+        done: Offset,
+        offset: int = 0,
+        seen: int = -1,
+    ) -> None:
+        """Asks the partition's leader: by `here` if that is this broker, else by a request of this kind."""
         leader = self._leader(place)
         if isinstance(leader, ErrorCode):
             done(leader, None)
         elif leader == self._broker.link.view.broker_id:
-            self._positions.delete(place, partial(_with_none, done))
+            here()
         else:
-            self._ask(leader, place, DELETE, 0, sender, done)
+            where = place.consumer, place.topic_id, place.partition
+            request = IggyOffsetRequest(*where, kind, offset, seen)
+            self._router.ask_broker(leader, request, sender, partial(_told, done))
 
     def _leader(self, place: IggyPlace) -> int | ErrorCode:
         view = self._broker.link.view
@@ -213,18 +206,6 @@ class IggyOffsets:
             return ErrorCode.INVALID_NAME
         leader = topic.partitions[place.partition].leader
         return ErrorCode.NO_LEADER if leader == NO_LEADER else leader
-
-    def _ask(
-        self,
-        leader: int,
-        place: IggyPlace,
-        kind: int,
-        offset: int,
-        sender: Session,
-        done: Offset,
-    ) -> None:
-        request = IggyOffsetRequest(place.consumer, place.topic_id, place.partition, kind, offset)
-        self._router.ask_broker(leader, request, sender, partial(_told, done))
 
 
 def _told(done: Offset, answer: Message | GroupError) -> None:
