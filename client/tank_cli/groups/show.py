@@ -13,12 +13,12 @@ from tank_cli.shell.figures import count_text, time_text
 from tank_cli.shell.nearest import did_you_mean
 from tank_cli.shell.output import Json, done, note, print_facts, print_gap, print_json, print_table
 from tank_cli.shell.session import CommandSession, shared_options
+from tank_protos.wire.names import is_iggys_group
 
 if TYPE_CHECKING:
     from tank_client.model import GroupDescription, GroupMember, GroupSummary
     from tank_client.sync import Client
 
-IGGYS = "iggy:"  # how names of groups and consumers of Iggy's clients begin
 LISTING = "tank group list"  # what to type when a group to look at or to change is not there
 GROUP = click.argument("name", metavar="GROUP", shell_complete=complete_groups)
 
@@ -171,7 +171,7 @@ def labels(members: "tuple[GroupMember, ...]") -> dict[str, str]:
 
 def titles_of(client: "Client", names: list[str]) -> dict[str, str]:
     """What people know groups of Iggy's clients by, as far as one of these is one."""
-    if not any(name.startswith(IGGYS) for name in names):
+    if not any(map(is_iggys_group, names)):
         return {}
     return {each.name: each.title for each in client.admin.groups() if each.title}
 

@@ -1,6 +1,5 @@
 """`tank iggy topic alter|shrink`: what an Iggy client may say of a topic, said by an operator."""
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import click
@@ -12,16 +11,13 @@ from tank_cli.shell.figures import plural
 from tank_cli.shell.output import done, print_json
 from tank_cli.shell.positions import DurationType, SizeType
 from tank_cli.shell.session import CommandSession, offline_options
+from tank_protos.iggy.limits import MAX_TOPIC_PARTITIONS, UNBOUNDED
 
 if TYPE_CHECKING:
     from tank_cli.cluster.controller_calls import Controllers
-    from tank_protos.generated import control_pb2 as pb
 
-MOST_PARTITIONS = 1000
-_UNBOUNDED = 2**64 - 1  # Iggy's value for "never" and "unlimited"
 _DEFAULT = 0
 _US_OF_MS = 1000
-_TEXT = 2  # the kind of an option's value
 
 
 class ExpiryType(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.5 on
@@ -33,7 +29,7 @@ class ExpiryType(click.ParamType):  # type: ignore[type-arg]  # generic from cli
         """Microseconds, as Iggy's clients say it."""
         if isinstance(value, int):
             return value
-        words = {"never": _UNBOUNDED, "default": _DEFAULT}
+        words = {"never": UNBOUNDED, "default": _DEFAULT}
         known = words.get(str(value).strip().lower())
         return DurationType().convert(value, param, ctx) * _US_OF_MS if known is None else known
 
@@ -45,7 +41,7 @@ class MaxSizeType(click.ParamType):  # type: ignore[type-arg]  # generic from cl
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Bytes, as Iggy's clients say it."""
-        words = {"unlimited": _UNBOUNDED, "default": _DEFAULT}
+        words = {"unlimited": UNBOUNDED, "default": _DEFAULT}
         known = None if isinstance(value, int) else words.get(str(value).strip().lower())
         return SizeType().convert(value, param, ctx) if known is None else known
 
@@ -54,7 +50,7 @@ class MaxSizeType(click.ParamType):  # type: ignore[type-arg]  # generic from cl
 @STREAM
 @TOPIC
 @click.option(
-    "--partitions", type=click.IntRange(1, MOST_PARTITIONS), metavar="N",
+    "--partitions", type=click.IntRange(1, MAX_TOPIC_PARTITIONS), metavar="N",
     help="The new number of partitions; `tank iggy topic shrink` takes some away.",
 )  # fmt: skip
 @click.option("--expiry", type=ExpiryType(), help="How long messages are kept; or never, or default.")
@@ -84,6 +80,7 @@ def alter(
     Iggy's clients see the new values. What is not named stays as it is.
     """
     from tank_protos.generated import control_pb2 as pb
+    from tank_protos.iggy.topic_options import with_texts
 
     options = {"segment_size": None if segment_size is None else str(segment_size), "durability": durability}
     given = {key: value for key, value in options.items() if value is not None}
@@ -102,7 +99,7 @@ def alter(
     if expiry is not None or max_size is not None or given:
         change = pb.AlterIggyTopic(topic_id=topic_id, expiry_us=expiry, max_bytes=max_size)
         if given:
-            change.options.options.extend(_with(found.topic.iggy.values.options, given))
+            change.options.options.extend(with_texts(found.topic.iggy.values.options, given))
         controllers.change(pb.Command(alter_iggy_topic=change))
     if partitions is not None and partitions > found.partitions:
         more = pb.AlterTopic(topic_id=topic_id, partitions=partitions)
@@ -113,19 +110,11 @@ def alter(
         done(f"Altered topic {topic} of stream {stream}.")
 
 
-def _with(options: "Iterable[pb.IggyOption]", given: dict[str, str]) -> "list[pb.IggyOption]":
-    """A topic's options, with these instead of those of the same names."""
-    from tank_protos.generated import control_pb2 as pb
-
-    kept = [option for option in options if option.key not in given]
-    return kept + [pb.IggyOption(key=key, kind=_TEXT, value=value.encode()) for key, value in given.items()]
-
-
 @click.command()
 @STREAM
 @TOPIC
 @click.option(
-    "--partitions", type=click.IntRange(0, MOST_PARTITIONS), required=True, metavar="N",
+    "--partitions", type=click.IntRange(0, MAX_TOPIC_PARTITIONS), required=True, metavar="N",
     help="How many partitions stay: those of the lowest numbers.",
 )  # fmt: skip
 @YES

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from tank_node.iggy.numbers import partition_of, topic_of
 from tank_node.iggy.refusals import of_stored, refusal
-from tank_node.iggy.topics import MOST_PARTITIONS, changed_topic
+from tank_node.iggy.topics import changed_topic
 from tank_node.stored.outcome import StoredOutcome
 from tank_node.stored.stored_partitions import stored_partitions
 from tank_node.users.rights import IggyAction
@@ -17,6 +17,7 @@ from tank_protos.generated.iggy import (
 )
 from tank_protos.iggy.eras import SEED
 from tank_protos.iggy.errors import IggyError
+from tank_protos.iggy.limits import MAX_TOPIC_PARTITIONS
 
 if TYPE_CHECKING:
     from tank_node.iggy.session import IggyCall
@@ -28,7 +29,7 @@ def add_partitions(call: "IggyCall", payload: memoryview) -> None:
     """Adds partitions behind those that a topic has."""
     request = AddPartitionsRequest.decode(payload, call.era.version)
     _, topic = topic_of(call, request.stream, request.topic, IggyAction.MANAGE_TOPIC)
-    if request.count < _LEAST or len(topic.partitions) + request.count > MOST_PARTITIONS:
+    if request.count < _LEAST or len(topic.partitions) + request.count > MAX_TOPIC_PARTITIONS:
         raise refusal(IggyError.TOO_MANY_PARTITIONS)
     requests = call.session.broker.link.requests.iggy
     requests.add_partitions(topic, request.count, partial(changed_topic, call))

@@ -26,6 +26,7 @@ from tank_protos.generated.iggy import (
 from tank_protos.generated.iggy.describe_options_response import DescribedOption
 from tank_protos.iggy.eras import V11, Era
 from tank_protos.iggy.errors import IggyError
+from tank_protos.iggy.kinds import HeaderKind
 
 if TYPE_CHECKING:
     from tank_node.iggy.session import IggyCall, IggySession
@@ -42,7 +43,7 @@ _CLASSIC_VERSION: Final = ("0.8.0", 8000)
 """The version of Iggy's server whose protocol clients find here, and as one number. Clients parse it."""
 _MS_US: Final = 1000
 _TOPIC_SCOPE: Final = 1
-_TEXT, _U32, _U64 = 2, 11, 12
+_TEXT, _U32, _U64 = HeaderKind.STRING, HeaderKind.UINT32, HeaderKind.UINT64
 FORMAT_OPTION: Final = "iggy.format"
 _TOPIC_OPTIONS: Final = (
     ("compression_algorithm", _TEXT, b"none", "kept and reported; messages are not compressed"),
@@ -53,7 +54,7 @@ _TOPIC_OPTIONS: Final = (
     ("consumer_offset_durability", _TEXT, b"replicated", "kept and reported"),
     ("messages_required_to_save", _U32, bytes(4), "kept and reported"),
     ("size_of_messages_required_to_save", _U64, bytes(8), "kept and reported"),
-    ("preallocate_segments", 3, b"\0", "kept and reported"),
+    ("preallocate_segments", HeaderKind.BOOL, b"\0", "kept and reported"),
     (FORMAT_OPTION, _TEXT, b"", "kafka or tank: how messages are stored; tank keeps no headers"),
 )
 TOPIC_OPTION_NAMES: Final = frozenset(name for name, _, _, _ in _TOPIC_OPTIONS)

@@ -35,14 +35,13 @@ from tank_protos.generated.iggy import (
 from tank_protos.iggy import header_map, identifiers, options, tolerant
 from tank_protos.iggy.eras import A2, A3, V11, Era
 from tank_protos.iggy.errors import IggyError, IggyRefusal
+from tank_protos.iggy.limits import MAX_TOPIC_PARTITIONS
 from tank_protos.iggy.options import OptionValue
 from tank_protos.wire.buffer import Buffer
 
 if TYPE_CHECKING:
     from tank_node.iggy.session import IggyCall
 
-MOST_PARTITIONS: Final = 1000
-"""The most partitions of a topic, as in Iggy."""
 _EXPIRY: Final = "message_expiry"
 _SIZE: Final = "max_topic_size"
 _COMPRESSION: Final = "compression_algorithm"
@@ -123,7 +122,7 @@ def create_topic(call: "IggyCall", payload: memoryview) -> None:
     era = call.era
     request = tolerant.read_create_topic(payload, era)
     stream = stream_of(call, request.stream, IggyAction.CREATE_TOPIC)
-    if request.partitions_count > MOST_PARTITIONS:
+    if request.partitions_count > MAX_TOPIC_PARTITIONS:
         raise refusal(IggyError.TOO_MANY_PARTITIONS)
     given = _given(request, era)
     topic = NewIggyTopic(

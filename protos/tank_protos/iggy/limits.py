@@ -20,6 +20,12 @@ MAX_HEADERS_BYTES: Final = 100_000
 MAX_HEADER_FIELD_BYTES: Final = 255
 """Of a header's key, and of its value: Iggy's own bound."""
 
+MAX_TOPIC_PARTITIONS: Final = 1000
+"""Of one topic: Iggy's own bound."""
+
+UNBOUNDED: Final = 2**64 - 1
+"""Iggy's value for never, and for unlimited."""
+
 MAX_SENT_MESSAGES: Final = 1_000_000
 """In one send. Each costs objects of some 300 bytes until the send is stored."""
 

@@ -10,11 +10,10 @@ from tank_protos.generated import control_pb2 as pb
 from tank_protos.http_api.errors import Json, invalid
 from tank_protos.http_api.fields import Values
 from tank_protos.http_api.operations import ApiRequest
+from tank_protos.iggy.topic_options import with_texts
 from tank_protos.topic_settings import LOG_FORMAT
 
 _DURABILITY: Final = "durability"
-_TEXT: Final = 2
-"""The kind of an option's value."""
 _NO_COMPRESSION: Final = 1
 
 
@@ -184,7 +183,4 @@ def _number(body: Values, field: str) -> int | None:
 
 def _options(options: Iterable[pb.IggyOption], body: Values) -> list[pb.IggyOption]:
     """A topic's options, with the durability that the body says instead of the one that there was."""
-    if _DURABILITY not in body:
-        return list(options)
-    said = pb.IggyOption(key=_DURABILITY, kind=_TEXT, value=body.text(_DURABILITY).encode())
-    return [option for option in options if option.key != _DURABILITY] + [said]
+    return with_texts(options, {_DURABILITY: body.text(_DURABILITY)} if _DURABILITY in body else {})

@@ -1,15 +1,15 @@
 """What the HTTP API shows of Iggy's clients, as JSON. Pure."""
 
 from collections.abc import Callable, Sequence
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.http_api.errors import Json
 from tank_protos.http_api.fields import Values
+from tank_protos.iggy.limits import UNBOUNDED
 from tank_protos.users.permissions import decode
 from tank_protos.users.rights_text import permission_rows
 
-_UNBOUNDED: Final = 2**64 - 1
 Item = TypeVar("Item")
 
 
@@ -77,4 +77,4 @@ def page(items: Sequence[Item], query: Values, number: Callable[[Item], int]) ->
 
 
 def _bound(value: int) -> int | None:
-    return None if value in (0, _UNBOUNDED) else value
+    return None if value in (0, UNBOUNDED) else value

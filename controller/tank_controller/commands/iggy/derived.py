@@ -15,10 +15,9 @@ from tank_controller.state.model import TopicState
 from tank_protos import topic_settings
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
+from tank_protos.iggy.limits import UNBOUNDED
 from tank_protos.topic_settings import FlushPolicy
 
-UNBOUNDED = 2**64 - 1
-"""Iggy's value for never, and for unlimited."""
 RETENTION, RETENTION_BYTES, SEGMENT, FLUSH = (
     "log.retention.secs",
     "log.retention.bytes",
