@@ -108,7 +108,7 @@ class IggyLiveBroker(LiveBroker):
         assert grown < PEAK_GROWTH_BYTES, f"the broker grew by {grown >> 20} MiB"
 
     def _iggy_stranger(self, chance: Random, era: Era) -> None:
-        stranger = EraSocket(self.process.iggy_port, era)
+        stranger = EraSocket(self.process.iggy_address, era)
         with contextlib.suppress(OSError, IggyStatus, IggyEvicted):
             if era is not SEED and chance.random() < 0.9:
                 stranger.login()

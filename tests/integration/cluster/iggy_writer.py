@@ -10,8 +10,9 @@ from typing import Final
 from tank_protos.generated.iggy import CreateStreamRequest, CreateTopicRequest
 from tank_protos.iggy.errors import IggyError
 from tank_protos.iggy.identifiers import of_name
+from tests.support.iggy.client_messages import ClientMessage
+from tests.support.iggy.era_socket import EraSocket
 from tests.support.iggy.iggy_line import IggyStatus
-from tests.support.iggy.iggy_socket import IggySocket
 
 STREAM: Final = "upgraded"
 TOPIC: Final = "orders"
@@ -53,7 +54,7 @@ class IggyWriter:
         self._next = next(self._numbers)
         while not self._stopping.is_set() and not self.refused:
             try:
-                with IggySocket(next(self._addresses)) as client:
+                with EraSocket(next(self._addresses)) as client:
                     self._use(client)
             except IggyStatus as status:
                 if status.code not in _RETRIED:
@@ -62,7 +63,7 @@ class IggyWriter:
                 pass  # the broker is away
             time.sleep(AGAIN_S)
 
-    def _use(self, client: IggySocket) -> None:
+    def _use(self, client: EraSocket) -> None:
         client.login()
         with _lost_answers_ignored():
             client.tell(CreateStreamRequest(name=STREAM))
@@ -70,7 +71,7 @@ class IggyWriter:
             client.tell(CreateTopicRequest(stream=of_name(STREAM), partitions_count=PARTITIONS, name=TOPIC))
         while not self._stopping.is_set():
             partition, payload = self._next % PARTITIONS, b"message %d" % self._next
-            client.send(STREAM, TOPIC, partition, [payload])
+            client.send_messages(STREAM, TOPIC, [ClientMessage(payload)], partition=partition)
             self.acknowledged[partition].append(payload)
             self._next = next(self._numbers)
             time.sleep(AGAIN_S / 10)
@@ -85,7 +86,7 @@ def _lost_answers_ignored() -> Iterator[None]:
             raise
 
 
-def missing(client: IggySocket, writer: IggyWriter) -> list[bytes]:
+def missing(client: EraSocket, writer: IggyWriter) -> list[bytes]:
     """What was acknowledged, and isn't there once, or only behind a later message."""
     lost: list[bytes] = []
     for partition, sent in enumerate(writer.acknowledged):

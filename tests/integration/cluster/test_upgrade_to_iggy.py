@@ -28,8 +28,8 @@ from tests.integration.cluster.rolling import (
     loaded,
     planned,
 )
+from tests.support.iggy.era_socket import EraSocket
 from tests.support.iggy.iggy_line import IggyStatus
-from tests.support.iggy.iggy_socket import IggySocket
 from tests.support.patience import patient
 from tests.support.processes import older_version
 from tests.support.processes.ports import free_port
@@ -94,7 +94,7 @@ def test_clients_of_all_three_protocols_work_when_the_last_old_process_is_gone(t
         writer.end()
         assert writer.refused == []
         for port in ports.values():
-            with IggySocket(port) as reader:
+            with EraSocket(port) as reader:
                 reader.login()
                 assert missing(reader, writer) == []
 
@@ -104,7 +104,7 @@ def test_clients_of_all_three_protocols_work_when_the_last_old_process_is_gone(t
 def must_wait(address: str) -> None:
     """A login below the level is no wrong password: it waits, and is to be tried again."""
     began = time.monotonic()
-    with IggySocket(address) as client, pytest.raises(IggyStatus) as refused:
+    with EraSocket(address) as client, pytest.raises(IggyStatus) as refused:
         client.login()
     assert refused.value.code == IggyError.DISCONNECTED
     assert time.monotonic() - began >= ROOT_WAIT_MS / 1000

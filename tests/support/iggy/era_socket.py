@@ -14,7 +14,7 @@ from tank_protos.generated.iggy import (
 )
 from tank_protos.iggy import classic, send, vsr
 from tank_protos.iggy.commands import IggyCode, VsrOperation, is_replicated, operation_of
-from tank_protos.iggy.eras import SEED, Era, Framing
+from tank_protos.iggy.eras import B3, SEED, Era, Framing
 from tank_protos.iggy.identifiers import of_name, of_number
 from tank_protos.iggy.kinds import PartitioningKind, PollingKind
 from tank_protos.iggy.partitioning import Partitioning
@@ -22,6 +22,10 @@ from tank_protos.wire.message import Message
 from tests.support.iggy.client_messages import ClientMessage, ReceivedMessage, received, sent
 from tests.support.iggy.iggy_line import SDK, IggyStatus, classic_answer, framed_answer
 
+ANSWER_S: Final = 60.0
+"""Longer than a broker lets a request wait."""
+POLLED: Final = 1_000
+"""The most messages of one poll."""
 _RECEIVED: Final = 1 << 16
 M = TypeVar("M", bound=Message)
 
@@ -29,9 +33,10 @@ M = TypeVar("M", bound=Message)
 class EraSocket:
     """One connection to a broker's Iggy port."""
 
-    def __init__(self, port: int, era: Era, timeout_s: float = 30.0) -> None:
+    def __init__(self, address: str, era: Era = B3, timeout_s: float = ANSWER_S) -> None:
+        host, _, port = address.rpartition(":")
         self.era = era
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout_s)
+        self.socket = socket.create_connection((host, int(port)), timeout_s)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._client = os.urandom(16)
         self._session = self._changes = 0
@@ -64,26 +69,46 @@ class EraSocket:
             self.tell(LoginUserRequest(name, password, SDK.get(self.era.name, ""), ""))
 
     def send_messages(
-        self, stream: str, topic: str, messages: list[ClientMessage], key: bytes | None = None
+        self,
+        stream: str,
+        topic: str,
+        messages: list[ClientMessage],
+        key: bytes | None = None,
+        partition: int = 0,
     ) -> None:
-        """Into the first partition, or by a key."""
+        """Returns when the messages are acknowledged. partition: from 0 on in every era, unless a key
+        chooses it."""
         era = self.era
-        chosen = Partitioning(PartitioningKind.PARTITION, era.base)
+        chosen = Partitioning(PartitioningKind.PARTITION, partition + era.base)
         if key is not None:
             chosen = Partitioning(PartitioningKind.KEY, key=key)
         head = send.request(of_name(stream), of_name(topic), chosen, len(messages), era)
         self.raw(IggyCode.SEND_MESSAGES, head + sent(messages, era.name))
 
-    def first_messages(self, stream: str, topic: str, count: int = 1000) -> list[ReceivedMessage]:
+    def first_messages(self, stream: str, topic: str, count: int = POLLED) -> list[ReceivedMessage]:
         """The first messages of the first partition."""
+        return self._poll(stream, topic, 0, PollingKind.FIRST, 0, count)
+
+    def all_of(self, stream: str, topic: str, partition: int) -> list[bytes]:
+        """The payloads of all messages of a partition, which must have offsets without gaps."""
+        found: list[bytes] = []
+        while polled := self._poll(stream, topic, partition, PollingKind.OFFSET, len(found), POLLED):
+            assert [each.offset for each in polled] == list(range(len(found), len(found) + len(polled)))
+            found += [each.payload for each in polled]
+        return found
+
+    def _poll(
+        self, stream: str, topic: str, partition: int, strategy: PollingKind, value: int, count: int
+    ) -> list[ReceivedMessage]:
         era = self.era
         request = PollMessagesRequest(
             consumer=IggyConsumer(1, 7 + era.base, of_number(7, era)),
             stream=of_name(stream),
             topic=of_name(topic),
             has_partition=1,
-            partition=era.base,
-            strategy=PollingKind.FIRST,
+            partition=partition + era.base,
+            strategy=strategy,
+            value=value,
             count=count,
         )
         return received(self.tell(request), era.name).messages

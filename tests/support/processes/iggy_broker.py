@@ -13,10 +13,11 @@ class IggyBroker(BrokerProcess):
 
     def __init__(self, data: Path, *arguments: str) -> None:
         self.iggy_port = free_port()
-        super().__init__(data, "--iggy", f"127.0.0.1:{self.iggy_port}", *arguments)
+        self.iggy_address = f"127.0.0.1:{self.iggy_port}"
+        super().__init__(data, "--iggy", self.iggy_address, *arguments)
 
     def iggy(self, era: Era = B3) -> EraSocket:
         """A client that is logged in."""
-        client = EraSocket(self.iggy_port, era)
+        client = EraSocket(self.iggy_address, era)
         client.login()
         return client
