@@ -131,8 +131,13 @@ def _suite(environment: dict[str, str], *, is_ours: bool) -> int:
     if the cluster is ours, else when it has undone its changes to the cluster."""
     # A session of its own: what a terminal sends to all reaches it once, from here.
     command = [*SUITE, *sys.argv[1:]]
-    with subprocess.Popen(command, cwd=ROOT, env=environment, start_new_session=True) as process:
+    # A signal waits until the process has its name here: else it would end this process without the suite.
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+    with subprocess.Popen(
+        command, cwd=ROOT, env=environment, start_new_session=True, preexec_fn=_take_signals
+    ) as process:
         try:
+            _take_signals()
             return process.wait()
         except SystemExit:
             if not is_ours:
@@ -143,6 +148,11 @@ def _suite(environment: dict[str, str], *, is_ours: bool) -> int:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             raise
+
+
+def _take_signals() -> None:
+    """Those that waited as well."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
 
 
 def _end(number: int, frame: FrameType | None) -> None:

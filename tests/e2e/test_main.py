@@ -229,11 +229,11 @@ sys.exit(starter.main())
 """
 
 
-def started(machine: Machine) -> "subprocess.Popen[bytes]":
+def started(machine: Machine, program: str = RUN) -> "subprocess.Popen[bytes]":
     """As from a terminal: a signal to its group reaches all that are in there."""
     suite = str(machine.folder / "suite")
     return subprocess.Popen(
-        [sys.executable, "-c", RUN, str(machine.beside), suite],
+        [sys.executable, "-c", program, str(machine.beside), suite],
         cwd=ROOT,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
@@ -281,6 +281,29 @@ def test_somebody_elses_cluster_is_given_back_what_was_done_to_it_before_a_signa
     os.killpg(process.pid, number)
     assert process.wait(60) == 128 + number
     assert machine.done() == ["suite", "works", "gave back"]
+
+
+def test_a_signal_while_the_suite_is_started_ends_the_suite_as_well(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", "for-trying")
+    monkeypatch.setenv("TANK_IMAGE", "tank:1")
+    machine.has_suite(f'trap \'echo "gave back" >> "{machine.did}"; exit 2\' INT; sleep 60 & wait')
+    process = started(machine, SIGNAL_AT_START + RUN)
+    assert process.wait(60) == 128 + signal.SIGTERM
+    assert machine.done() == ["suite", "gave back"]
+
+
+SIGNAL_AT_START = """
+import os, signal, subprocess, time
+class Popen(subprocess.Popen):
+    def __init__(self, *arguments, **settings):
+        super().__init__(*arguments, **settings)
+        time.sleep(1)
+        os.kill(os.getpid(), signal.SIGTERM)
+subprocess.Popen = Popen
+"""
+"""Its process runs, and the call that started it has not returned."""
 
 
 def await_true(true: Callable[[], bool], process: "subprocess.Popen[bytes]") -> None:
