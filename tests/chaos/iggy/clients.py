@@ -49,7 +49,7 @@ class IggyProgramAccess:
         except subprocess.TimeoutExpired:
             raise NotMadeError(f"not made after {MADE_S:.0f} s") from None
         if done.returncode:
-            raise NotMadeError(done.stderr[-_WORDS:])
+            raise NotMadeError(f"exit code {done.returncode}: {done.stderr[-_WORDS:]}")
 
 
 class IggyProgram(ClientThread):

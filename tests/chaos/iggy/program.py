@@ -337,4 +337,8 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Not sys.exit: threads of the library that still call Python abort an interpreter that is ending.
+    os._exit(exit_code)
