@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 
@@ -132,12 +132,13 @@ def _suite(environment: dict[str, str], *, is_ours: bool) -> int:
     # A session of its own: what a terminal sends to all reaches it once, from here.
     command = [*SUITE, *sys.argv[1:]]
     # A signal waits until the process has its name here: else it would end this process without the suite.
-    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
-    with subprocess.Popen(
-        command, cwd=ROOT, env=environment, start_new_session=True, preexec_fn=_take_signals
-    ) as process:
+    early: list[int] = []
+    _on_ending(lambda number, _: early.append(number))
+    with subprocess.Popen(command, cwd=ROOT, env=environment, start_new_session=True) as process:
         try:
-            _take_signals()
+            _on_ending(_end)
+            if early:
+                _end(early[0], None)
             return process.wait()
         except SystemExit:
             if not is_ours:
@@ -150,15 +151,15 @@ def _suite(environment: dict[str, str], *, is_ours: bool) -> int:
             raise
 
 
-def _take_signals() -> None:
-    """Those that waited as well."""
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+def _on_ending(handler: Callable[[int, FrameType | None], None]) -> None:
+    """It takes the signals that end a run, from now on."""
+    for each in ENDING:
+        signal.signal(each, handler)
 
 
 def _end(number: int, frame: FrameType | None) -> None:
     """The cluster is ended as well, and another signal doesn't disturb that."""
-    for each in ENDING:
-        signal.signal(each, _pass_over)
+    _on_ending(_pass_over)
     sys.exit(128 + number)
 
 
@@ -168,8 +169,7 @@ def _pass_over(number: int, frame: FrameType | None) -> None:
 
 def main() -> int:
     """See the module."""
-    for each in ENDING:
-        signal.signal(each, _end)
+    _on_ending(_end)
     try:
         with cluster() as found:
             environment = {**os.environ, **found}
