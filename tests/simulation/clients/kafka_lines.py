@@ -59,17 +59,21 @@ class KafkaLine(ClientLine):
 
     def take_leader(self, payload: memoryview, target: Target) -> bool:
         """Takes an answer to that; whether it names a leader. Clients that know epochs leave out what is
-        older than what they know."""
+        older than what they know of the same topic: one that was made anew begins with epochs of its own.
+        Those that know no topic ids can't tell the two apart (KAFKA-12257), and are started again."""
         version = self.age.metadata
         answer = MetadataResponse.decode(body_of(MetadataResponse.ID, payload, version), version)
         addresses = {each.node_id: (each.host, each.port) for each in answer.brokers}
         for topic in answer.topics:
             for found in topic.partitions:
-                is_led = found.leader_id in addresses and found.leader_epoch >= self.epoch
-                if found.partition_index == target.partition and is_led:
+                if found.partition_index != target.partition or found.leader_id not in addresses:
+                    continue
+                if found.leader_epoch >= self.epoch or topic.topic_id != self.topic_id:
                     self.topic_id = topic.topic_id
                     self.go_to(addresses[found.leader_id], found.leader_epoch)
                     return True
+                if version < _IDS_SINCE:
+                    self.epoch = NOWHERE
         return False
 
     def take_error(self, leader: int, epoch: int, addresses: Mapping[int, HostPort]) -> bool:
