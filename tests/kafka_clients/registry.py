@@ -107,8 +107,8 @@ class RegistryTests:
             def start() -> str:
                 # One behind the other: of two that make their topics at the same time, one ends.
                 for number in range(2):
-                    added = add(number)
-                    until(self._registries, lambda added=added: added.is_ready, START_S)  # type: ignore[misc]
+                    add(number)
+                    until(self._registries, lambda: self._registries[-1].is_ready, START_S)
                 return ""
 
             def over_brokers() -> str:
