@@ -41,6 +41,8 @@ class Removal:
 
     def _free(self, path: str) -> None:
         try:
+            # First the new name: a loss of power must not bring the old one back with a part of its files.
+            self._disk.sync_folder(self._topics)
             self._disk.remove_tree(path)
         except OSError as error:
             logger.error("cannot delete %s: %s; the next start tries again", path, error.strerror)

@@ -389,7 +389,6 @@ def telling(
 
 def lose_power(broker: BrokerMachine) -> None:
     """All that was not synced is lost, to the last byte."""
-    for path, file in broker.disk.names.items():
-        if file is not None:
-            broker.disk.overwrite(path, bytes(file.durable))
+    for path in broker.disk.paths():
+        broker.disk.overwrite(path, bytes(broker.disk.file(path).durable))
     broker.end(True)

@@ -209,3 +209,55 @@ def test_reads_and_opens_fail_for_the_process_and_not_for_the_books() -> None:
     assert disk.read_at(fd, 4, 0) == b"here"
     disk.recover()
     disk.close(disk.open("/f/a"))
+
+
+def moved(disk: SimulatedDisk) -> SimulatedDisk:
+    """With a folder of two files, all durable, which then gets another name and parent, not durable yet."""
+    file_of(disk)
+    disk.open("/f/b", create=True)
+    disk.sync_folder("/f")
+    disk.make_folders("/away")
+    disk.sync_folder("/")
+    disk.rename("/f", "/away/g")
+    return disk
+
+
+def after_power_losses(disk: SimulatedDisk) -> set[tuple[str, ...]]:
+    """The names of files that may be left."""
+    kept = set()
+    for seed in range(50):
+        copied = copy.deepcopy(disk)
+        copied.lose_power(World(seed).random)
+        kept.add(tuple(copied.paths()))
+    return kept
+
+
+BEFORE, AFTER = ("/f/a", "/f/b"), ("/away/g/a", "/away/g/b")
+
+
+def test_a_folder_that_gets_another_name_keeps_all_its_files_under_one_of_the_two() -> None:
+    disk = moved(SimulatedDisk())
+    assert disk.paths() == list(AFTER)
+    assert after_power_losses(disk) == {BEFORE, AFTER}
+
+
+@pytest.mark.parametrize("parent", ["/", "/away"])
+def test_a_folders_name_is_durable_when_either_of_its_parents_is_synced(parent: str) -> None:
+    disk = moved(SimulatedDisk())
+    disk.sync_folder(parent)
+    assert after_power_losses(disk) == {AFTER}
+
+
+def test_what_changes_in_a_folder_may_be_lost_and_kept_apart_from_its_name() -> None:
+    disk = moved(SimulatedDisk())
+    disk.remove("/away/g/a")
+    assert after_power_losses(disk) == {BEFORE, AFTER, BEFORE[1:], AFTER[1:]}
+    disk.sync_folder("/away")
+    assert after_power_losses(disk) == {AFTER, AFTER[1:]}
+
+
+def test_a_folder_takes_no_name_that_another_one_has() -> None:
+    disk = moved(SimulatedDisk())
+    disk.make_folders("/f")
+    with pytest.raises(OSError, match="not empty"):
+        disk.rename("/away/g", "/f")

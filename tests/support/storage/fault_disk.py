@@ -13,46 +13,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from tank_node.disk import Buffer, Entry, Space
-
-SECTOR_BYTES = 512
+from tests.support.storage.disk_nodes import Directory, File, NameChange, Node, apply
 
 
 class PowerLoss(BaseException):
     """The machine stops here. Not an Exception: nothing may catch it."""
-
-
-class File:
-    """One file of the disk."""
-
-    def __init__(self) -> None:
-        self.data = bytearray()
-        """What a read sees."""
-        self.durable = bytearray()
-        """What is left when all that was not synced is lost."""
-        self.pending: list[tuple[int, bytes | None, int]] = []
-        """Writes (position, bytes) and truncations (length, None) since the last sync, each with its number
-        among the disk's changes."""
-
-    def take_pending(self, through: int | None) -> list[tuple[int, bytes | None, int]]:
-        """What a sync covers: all of it, or what was changed up to that number."""
-        taken = [one for one in self.pending if through is None or one[2] <= through]
-        self.pending = self.pending[len(taken) :]
-        return taken
-
-
-_Node = File | None  # None: a folder
-
-
-def _apply(data: bytearray, position: int, content: bytes | None) -> None:
-    if content is None:
-        if len(data) > position:
-            del data[position:]
-        else:
-            data.extend(bytes(position - len(data)))
-        return
-    if len(data) < position:
-        data.extend(bytes(position - len(data)))
-    data[position : position + len(content)] = content
 
 
 class FaultDisk:
@@ -60,10 +25,10 @@ class FaultDisk:
     time."""
 
     def __init__(self) -> None:
-        self.names: dict[str, _Node] = {"/": None}
-        self.durable_names: dict[str, _Node] = {"/": None}
-        self._name_changes: dict[str, list[tuple[str, _Node | str]]] = {}
-        """By folder: (path, node) for a name that was made or replaced, (path, "gone") for one that went."""
+        self.names: dict[str, Node] = {"/": Directory()}
+        """By path: all that can be reached from "/", and nothing else."""
+        self._changed: dict[Directory, None] = {}
+        """In the order of their changes: at least those folders that have some to lose."""
         self._open: dict[int, File] = {}
         self._paths: dict[int, str] = {}
         self._locks: set[str] = set()
@@ -97,23 +62,28 @@ class FaultDisk:
         """The machine stops and starts: only what was synced is sure to be left, of the rest whatever chance
         keeps."""
         self.stop_at = None
-        names = dict(self.durable_names)
-        for changes in self._name_changes.values():
-            for path, node in changes[: chance.randint(0, len(changes))]:
-                if isinstance(node, str):
-                    names.pop(path, None)
-                else:
-                    names[path] = node
-        # A name in a folder that is gone is gone as well.
-        self.names = {p: n for p, n in names.items() if p == "/" or _parents(p) <= names.keys()}
-        for node in self.names.values():
-            if node is not None:
-                _settle(node, chance)
-        self.durable_names = dict(self.names)
-        self._name_changes.clear()
+        for folder in self._changed:
+            kept = chance.randint(0, len(folder.pending))
+            for change in folder.pending[:kept]:
+                if change in folder.pending:
+                    change.keep()
+        for folder in self._changed:
+            folder.settle()
+        self._changed.clear()
+        root = self.names["/"]
+        self.names = {}
+        self._find("/", root, chance)
         self._open.clear()
         self._paths.clear()
         self._locks.clear()
+
+    def _find(self, path: str, node: Node, chance: random.Random) -> None:
+        self.names[path] = node
+        if isinstance(node, File):
+            node.settle(chance)
+            return
+        for name, inner in node.names.items():
+            self._find(os.path.join(path, name), inner, chance)
 
     def kill_process(self) -> None:
         """The process is gone, the machine is not: everything written is there."""
@@ -128,7 +98,7 @@ class FaultDisk:
 
     @property
     def used_bytes(self) -> int:
-        return sum(len(node.data) for node in self.names.values() if node is not None)
+        return sum(len(node.data) for node in self.names.values() if isinstance(node, File))
 
     def content(self, path: str) -> bytes:
         """What a file holds now."""
@@ -144,25 +114,39 @@ class FaultDisk:
     def delete(self, path: str) -> None:
         """The file is gone, for good."""
         del self.names[path]
-        self.durable_names.pop(path, None)
+        folder, name = self._place(path)
+        del folder.names[name]
+        folder.durable.pop(name, None)
 
     def paths(self, suffix: str = "") -> list[str]:
-        return sorted(p for p, node in self.names.items() if node is not None and p.endswith(suffix))
+        return sorted(p for p, node in self.names.items() if isinstance(node, File) and p.endswith(suffix))
 
     def file(self, path: str) -> File:
         """The file of that name: what a read sees, what is durable, and what is between. Raises
         FileNotFoundError."""
         node = self.names.get(path)
-        if node is None:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        if not isinstance(node, File):
+            raise _missing(path)
         return node
 
-    def _set_name(self, path: str, node: _Node | str) -> None:
-        if isinstance(node, str):
-            self.names.pop(path, None)
+    def _folder(self, path: str) -> Directory:
+        node = self.names.get(path)
+        if not isinstance(node, Directory):
+            raise _missing(path)
+        return node
+
+    def _place(self, path: str) -> tuple[Directory, str]:
+        parent, name = os.path.split(path)
+        return self._folder(parent), name
+
+    def _set_name(self, path: str, node: Node | None) -> None:
+        folder, name = self._place(path)
+        self._changed[folder] = None
+        NameChange((folder, name, node))
+        if node is None:
+            del self.names[path]
         else:
             self.names[path] = node
-        self._name_changes.setdefault(os.path.dirname(path), []).append((path, node))
 
     # ---- tank_node.disk.Disk ----
 
@@ -171,7 +155,7 @@ class FaultDisk:
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         if path not in self.names:
             if not create or os.path.dirname(path) not in self.names:
-                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+                raise _missing(path)
             self._change()
             self._set_name(path, File())
         self._next_fd += 1
@@ -209,7 +193,7 @@ class FaultDisk:
                 content = content[: len(content) - (grown - room)]
                 if not content:
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        _apply(file.data, position, content)
+        apply(file.data, position, content)
         file.pending.append((position, content, self.changes))
         return len(content)
 
@@ -217,7 +201,7 @@ class FaultDisk:
         self._change()
         file = self._open[fd]
         if len(file.data) != length:
-            _apply(file.data, length, None)
+            apply(file.data, length, None)
             file.pending.append((length, None, self.changes))
 
     def allocate(self, fd: int, position: int, length: int) -> bool:
@@ -231,71 +215,77 @@ class FaultDisk:
         if self.fail_sync(self._paths[fd]):
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         for position, content, _ in pending:
-            _apply(file.durable, position, content)
+            apply(file.durable, position, content)
 
     def begin_sync(self, fd: int) -> None:
         """Only a hint: nothing is durable by it."""
 
     def sync_folder(self, path: str) -> None:
         self._change()
-        for name, node in self._name_changes.pop(path, []):
-            if isinstance(node, str):
-                self.durable_names.pop(name, None)
-            else:
-                self.durable_names[name] = node
+        folder = self._folder(path)
+        folder.sync()
+        self._changed.pop(folder, None)
 
     def sync_file_system(self, fd: int) -> bool:
         self._change()
-        files = [(path, node) for path, node in self.names.items() if node is not None]
-        if any(node.pending and self.fail_sync(path) for path, node in files):
+        files = [(path, node) for path, node in self.names.items() if isinstance(node, File)]
+        if any(file.pending and self.fail_sync(path) for path, file in files):
             raise OSError(errno.EIO, os.strerror(errno.EIO))
-        for folder in list(self._name_changes):
-            self.sync_folder(folder)
-        for _, node in files:
-            for position, content, _ in node.take_pending(self.covers):
-                _apply(node.durable, position, content)
+        for folder in self._changed:
+            folder.sync()
+        self._changed.clear()
+        for _, file in files:
+            for position, content, _ in file.take_pending(self.covers):
+                apply(file.durable, position, content)
         return True
 
     def entries(self, path: str) -> list[Entry]:
-        if path not in self.names:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-        found = []
-        for name, node in list(self.names.items()):
-            if name != "/" and os.path.dirname(name) == path:
-                found.append(
-                    Entry(os.path.basename(name), node is None, 0 if node is None else len(node.data))
-                )
-        return found
+        return [
+            Entry(name, isinstance(node, Directory), 0 if isinstance(node, Directory) else len(node.data))
+            for name, node in self._folder(path).names.items()
+        ]
 
     def make_folders(self, path: str) -> None:
         if path in self.names:
             return
         self.make_folders(os.path.dirname(path))
         self._change()
-        self._set_name(path, None)
+        self._set_name(path, Directory())
 
     def rename(self, path: str, new_path: str) -> None:
+        """The two names of a folder change as one, as in the journals of real file systems; what changed
+        inside it, and was not synced, may be lost without them. Of a file, both names may be left."""
         self._change()
         if path not in self.names:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+            raise _missing(path)
         node = self.names[path]
-        moved = [p for p in self.names if p.startswith(path + "/")]
         self.replaced[new_path] += 1
-        self._set_name(new_path, node)
-        self._set_name(path, "gone")
-        for inner in moved:
-            self._set_name(new_path + inner[len(path) :], self.names[inner])
-            self._set_name(inner, "gone")
+        if isinstance(node, File):
+            self._set_name(new_path, node)
+            self._set_name(path, None)
+            return
+        folder, name = self._place(path)
+        new_folder, new_name = self._place(new_path)
+        if new_path in self.names:
+            raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), new_path)
+        self._changed.update({folder: None, new_folder: None})
+        NameChange((new_folder, new_name, node), (folder, name, None))
+        for old in [path, *self._inside(path)]:
+            self.names[new_path + old[len(path) :]] = self.names.pop(old)
+
+    def _inside(self, path: str) -> list[str]:
+        return [name for name in self.names if name.startswith(path + "/")]
 
     def remove(self, path: str) -> None:
         self.file(path)
         self._change()
-        self._set_name(path, "gone")
+        self._set_name(path, None)
 
     def remove_tree(self, path: str) -> None:
-        for name in [p for p in self.names if p == path or p.startswith(path + "/")]:
+        self._folder(path)
+        for name in sorted([path, *self._inside(path)], reverse=True):
             self._change()
-            self._set_name(name, "gone")
+            self._set_name(name, None)
 
     def exists(self, path: str) -> bool:
         return path in self.names
@@ -312,30 +302,5 @@ class FaultDisk:
         return fd
 
 
-def _parents(path: str) -> set[str]:
-    parents = set()
-    while (path := os.path.dirname(path)) != "/":
-        parents.add(path)
-    return parents
-
-
-def _settle(file: File, chance: random.Random) -> None:
-    """What of a file's unsynced changes survives: nothing, everything, or single sectors of single writes."""
-    keep = chance.choice(("nothing", "everything", "some", "some"))
-    survived = file.durable
-    for position, content, _ in file.pending:
-        if keep == "nothing":
-            break
-        if keep == "everything" or content is None:
-            if keep == "everything" or chance.random() < 0.5:
-                _apply(survived, position, content)
-            continue
-        start = 0
-        while start < len(content):
-            end = min(len(content), start + SECTOR_BYTES - (position + start) % SECTOR_BYTES)
-            if chance.random() < 0.5:
-                _apply(survived, position + start, content[start:end])
-            start = end
-    file.data = bytearray(survived)
-    file.durable = bytearray(survived)
-    file.pending.clear()
+def _missing(path: str) -> FileNotFoundError:
+    return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
