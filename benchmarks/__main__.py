@@ -23,8 +23,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from benchmarks import broker
-from benchmarks.servers import Kernel, environment, kernels
-from benchmarks.table import Row, load, machine, show, show_in_short, summary
+from benchmarks.harness.servers import Kernel, environment, kernels
+from benchmarks.harness.table import Row, load, machine, show, show_in_short, summary
 
 PARTS = ("broker", "client", "spark", "memory")
 CLUSTER_PARTS = ("replicated", "cluster_metadata", "failover")

@@ -14,11 +14,11 @@ import re
 import sys
 from pathlib import Path
 
-from benchmarks.cases import Case, cases
-from benchmarks.load_generator import build
-from benchmarks.servers import Kernel, Server, ceiling, kernels, ours
-from benchmarks.side_by_side import FIGURE_HEADS, Run, figures, notes, rows, run_in_turn
-from benchmarks.table import Row, dump, machine, show, show_cells, summary
+from benchmarks.harness.cases import Case, cases
+from benchmarks.harness.load_generator import build
+from benchmarks.harness.servers import Kernel, Server, ceiling, kernels, ours
+from benchmarks.harness.side_by_side import FIGURE_HEADS, Run, figures, notes, rows, run_in_turn
+from benchmarks.harness.table import Row, dump, machine, show, show_cells, summary
 
 ROUNDS, SECONDS = 5, 1.5
 QUICK_ROUNDS, QUICK_SECONDS = 2, 0.8

@@ -18,7 +18,7 @@ from functools import partial
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.servers import kernels
+from benchmarks.harness.servers import kernels
 from tank_protos import kernel
 from tank_protos.bundle import (
     Codec,

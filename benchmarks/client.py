@@ -25,8 +25,8 @@ from statistics import median
 from rich.console import Console
 from rich.progress import track
 
-from benchmarks.servers import kernels
-from benchmarks.table import Reached, Row, dump, load, machine, show, spread, summary
+from benchmarks.harness.servers import kernels
+from benchmarks.harness.table import Reached, Row, dump, load, machine, show, spread, summary
 from tank_client import Client, ProducerSettings, sync
 from tank_protos import kernel
 

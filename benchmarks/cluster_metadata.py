@@ -19,10 +19,10 @@ from contextlib import ExitStack, suppress
 
 import grpc.aio
 
-from benchmarks.display import Display
-from benchmarks.local_cluster import ClusterFailed, LocalCluster, Process, running_cluster
-from benchmarks.servers import Kernel, kernels
-from benchmarks.table import Reached, Row, dump, machine, show, spread, summary
+from benchmarks.harness.display import Display
+from benchmarks.harness.local_cluster import ClusterFailed, LocalCluster, Process, running_cluster
+from benchmarks.harness.servers import Kernel, kernels
+from benchmarks.harness.table import Reached, Row, dump, machine, show, spread, summary
 from tank_client import Client, ProducerSettings, TankError
 from tank_protos import feature_levels
 from tank_protos.call_proof import ChannelProofs, Prover

@@ -23,9 +23,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
-from benchmarks import peers
-from benchmarks.display import Display
-from benchmarks.failover_scene import (
+from benchmarks.harness import peers
+from benchmarks.harness.display import Display
+from benchmarks.harness.failover_scene import (
     REPLICAS,
     THAWED_VALUE,
     TOPIC,
@@ -36,10 +36,10 @@ from benchmarks.failover_scene import (
     stored,
     write,
 )
-from benchmarks.local_cluster import ClusterFailed, LocalCluster, Process, running_cluster
-from benchmarks.peers import Peers
-from benchmarks.servers import Kernel, kernels
-from benchmarks.table import Reached, Row, dump, machine, show, spread, summary
+from benchmarks.harness.local_cluster import ClusterFailed, LocalCluster, Process, running_cluster
+from benchmarks.harness.peers import Peers
+from benchmarks.harness.servers import Kernel, kernels
+from benchmarks.harness.table import Reached, Row, dump, machine, show, spread, summary
 from tank_client import Client, ClientSettings, Stored, TankError
 from tank_client.model import Address
 from tank_client.wire.data_operations import produce_request, read_produce, to_store

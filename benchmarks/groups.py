@@ -16,15 +16,15 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Any, Final
 
-from benchmarks.command_line import Often, how_often, options, tell
-from benchmarks.display import Display
-from benchmarks.franz import build_franz, has_kafka, why_absent
-from benchmarks.group_nodes import MIB, Nodes, build_members, kafka_nodes, our_nodes
-from benchmarks.load_generator import LoadFailed
-from benchmarks.local_cluster import ClusterFailed
-from benchmarks.paired import Pair, Turns, least
-from benchmarks.servers import Kernel, kernels
-from benchmarks.table import Reached, Row
+from benchmarks.harness.command_line import Often, how_often, options, tell
+from benchmarks.harness.display import Display
+from benchmarks.harness.franz import build_franz, has_kafka, why_absent
+from benchmarks.harness.group_nodes import MIB, Nodes, build_members, kafka_nodes, our_nodes
+from benchmarks.harness.load_generator import LoadFailed
+from benchmarks.harness.local_cluster import ClusterFailed
+from benchmarks.harness.paired import Pair, Turns, least
+from benchmarks.harness.servers import Kernel, kernels
+from benchmarks.harness.table import Reached, Row
 
 OFTEN = Often(rounds=5, seconds=10, quick_rounds=1, quick_seconds=3)
 BROKERS: Final = 3

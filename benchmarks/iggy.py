@@ -23,17 +23,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks import iggy_frames, kafka_frames
-from benchmarks.closed_loops import Answered
-from benchmarks.command_line import Often, how_often, options, tell
-from benchmarks.display import Display
-from benchmarks.iggy_frames import IggyConnection, poll_frame, send_frame
-from benchmarks.load_generator import LoadFailed
-from benchmarks.local_cluster import ClusterFailed, LocalCluster, running_cluster
-from benchmarks.paired import Pair, least
-from benchmarks.servers import Kernel, NotListening, free_port, kernels, ours, running
-from benchmarks.stock_failover import stock_waits
-from benchmarks.table import Reached, Row, spread
+from benchmarks.harness import iggy_frames, kafka_frames
+from benchmarks.harness.closed_loops import Answered
+from benchmarks.harness.command_line import Often, how_often, options, tell
+from benchmarks.harness.display import Display
+from benchmarks.harness.iggy_frames import IggyConnection, poll_frame, send_frame
+from benchmarks.harness.load_generator import LoadFailed
+from benchmarks.harness.local_cluster import ClusterFailed, LocalCluster, running_cluster
+from benchmarks.harness.paired import Pair, least
+from benchmarks.harness.servers import Kernel, NotListening, free_port, kernels, ours, running
+from benchmarks.harness.stock_failover import stock_waits
+from benchmarks.harness.table import Reached, Row, spread
 from tank_client import TankError
 from tank_client.sync import Client
 

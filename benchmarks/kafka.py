@@ -22,17 +22,17 @@ from functools import partial
 from typing import Any
 
 from benchmarks.bundle import best_seconds
-from benchmarks.command_line import Often, how_often, options, tell
-from benchmarks.display import Display
-from benchmarks.franz import System, build_franz, has_kafka, kafka, why_absent
-from benchmarks.kafka_frames import batch_of, fetch_frame, produce_frame, run_frames
-from benchmarks.load_generator import LoadFailed
-from benchmarks.local_cluster import ClusterFailed, running_cluster
-from benchmarks.paired import Pair, Turns, least
-from benchmarks.peers import KILLED_S
-from benchmarks.servers import Kernel, NotListening, Running, free_port, kernels, ours, running
-from benchmarks.stock_failover import stock_waits
-from benchmarks.table import Reached, Row, spread
+from benchmarks.harness.command_line import Often, how_often, options, tell
+from benchmarks.harness.display import Display
+from benchmarks.harness.franz import System, build_franz, has_kafka, kafka, why_absent
+from benchmarks.harness.kafka_frames import batch_of, fetch_frame, produce_frame, run_frames
+from benchmarks.harness.load_generator import LoadFailed
+from benchmarks.harness.local_cluster import ClusterFailed, running_cluster
+from benchmarks.harness.paired import Pair, Turns, least
+from benchmarks.harness.peers import KILLED_S
+from benchmarks.harness.servers import Kernel, NotListening, Running, free_port, kernels, ours, running
+from benchmarks.harness.stock_failover import stock_waits
+from benchmarks.harness.table import Reached, Row, spread
 from tank_client import TankError
 from tank_client.sync import Client
 from tank_protos import kernel as loaded_kernel

@@ -17,8 +17,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.bundle import best_seconds
-from benchmarks.kafka_frames import produce_frame, run_frames
-from benchmarks.servers import Kernel, free_port, ours, running
+from benchmarks.harness.kafka_frames import produce_frame, run_frames
+from benchmarks.harness.servers import Kernel, free_port, ours, running
 from tank_client.sync import Client
 from tank_node.kafka.produce.produced_records import checked_batch
 from tank_node.kafka.produce.request_room import RequestRoom

@@ -14,9 +14,18 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from benchmarks.load_generator import LoadFailed, build, run_load
-from benchmarks.servers import Kernel, NotListening, Running, Server, environment, kernels, ours, running
-from benchmarks.table import Reached, Row, dump, machine, show, summary
+from benchmarks.harness.load_generator import LoadFailed, build, run_load
+from benchmarks.harness.servers import (
+    Kernel,
+    NotListening,
+    Running,
+    Server,
+    environment,
+    kernels,
+    ours,
+    running,
+)
+from benchmarks.harness.table import Reached, Row, dump, machine, show, summary
 
 IDLE_MIB, BUSY_MIB, READER_MIB = 60, 300, 24
 SETTLE_S = 2.0

@@ -18,7 +18,7 @@ from typing import TypeVar
 from tank_controller import limits
 from tank_controller.commands import commands
 from tank_controller.commands.outcome import CommandOutcome
-from tank_controller.leader.liveness import BrokerLiveness
+from tank_controller.leader.brokers.liveness import BrokerLiveness
 from tank_controller.leader.tasks import LeaderTasks
 from tank_controller.state.state import ClusterState
 from tank_controller.state.view_parts import WHOLE_PART_BYTES

@@ -19,10 +19,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.cases import Case, cases
-from benchmarks.load_generator import Load, LoadFailed, build, run_load
-from benchmarks.servers import Kernel, NotListening, Server, ceiling, kernels, ours, running
-from benchmarks.table import machine, show_cells
+from benchmarks.harness.cases import Case, cases
+from benchmarks.harness.load_generator import Load, LoadFailed, build, run_load
+from benchmarks.harness.servers import Kernel, NotListening, Server, ceiling, kernels, ours, running
+from benchmarks.harness.table import machine, show_cells
 
 SAMPLES_PER_S = 2000
 WARM_UP_S = 0.4

@@ -15,14 +15,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from benchmarks import peers
-from benchmarks.command_line import Often, how_often, options, tell
-from benchmarks.display import Display
-from benchmarks.load_generator import Load, LoadFailed, build, run_load
-from benchmarks.local_cluster import ClusterFailed, LocalCluster, Process, running_cluster
-from benchmarks.peers import Peers
-from benchmarks.servers import NotListening, Running, kernels, ours, running
-from benchmarks.table import Reached, Row, spread
+from benchmarks.harness import peers
+from benchmarks.harness.command_line import Often, how_often, options, tell
+from benchmarks.harness.display import Display
+from benchmarks.harness.load_generator import Load, LoadFailed, build, run_load
+from benchmarks.harness.local_cluster import ClusterFailed, LocalCluster, Process, running_cluster
+from benchmarks.harness.peers import Peers
+from benchmarks.harness.servers import NotListening, Running, kernels, ours, running
+from benchmarks.harness.table import Reached, Row, spread
 from tank_client import TankError
 from tank_client.sync import Client
 

@@ -19,10 +19,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.display import Display
-from benchmarks.servers import Kernel, kernels
-from benchmarks.spark_jobs import MEMORY, PARTITIONS, WORK, Bench, fill, keep_batches, session, start
-from benchmarks.table import Reached, Row, dump, machine, show, spread
+from benchmarks.harness.display import Display
+from benchmarks.harness.servers import Kernel, kernels
+from benchmarks.harness.spark_jobs import MEMORY, PARTITIONS, WORK, Bench, fill, keep_batches, session, start
+from benchmarks.harness.table import Reached, Row, dump, machine, show, spread
 
 # Rows of 100 bytes; a third as many larger ones. They are enough that the fixed cost of a job is small. Sinks
 # write a third of these rows, and there are a quarter as many rows of JSON.

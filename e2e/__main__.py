@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 
-from e2e.environment import BESIDE, PROGRAMS, ROOT, Environment, MissingError, docker_answers
+from e2e.support.environment import BESIDE, PROGRAMS, ROOT, Environment, MissingError, docker_answers
 
 NODES = 3
 ROOM_BYTES = 15_000_000_000

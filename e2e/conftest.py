@@ -5,12 +5,12 @@ from collections.abc import Generator, Iterator
 
 import pytest
 
-from e2e import images
-from e2e.environment import Environment
-from e2e.kubernetes import Kubernetes, nodes
-from e2e.load import Load, packed
-from e2e.nodes import Nodes, all_in_zones
-from e2e.release import Release
+from e2e.support import images
+from e2e.support.environment import Environment
+from e2e.support.kubernetes import Kubernetes, nodes
+from e2e.support.load import Load, packed
+from e2e.support.nodes import Nodes, all_in_zones
+from e2e.support.release import Release
 
 ONE_TEST_S = 1500
 

@@ -5,10 +5,10 @@ import time
 
 import pytest
 
-from e2e import images
-from e2e.environment import Environment
-from e2e.kubernetes import run
-from e2e.release import CHART, NAME, Release, commands
+from e2e.support import images
+from e2e.support.environment import Environment
+from e2e.support.kubernetes import run
+from e2e.support.release import CHART, NAME, Release, commands
 
 BARS_MIB = {"controller": 110, "broker": 100}
 

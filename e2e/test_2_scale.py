@@ -5,11 +5,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.kubernetes import run
-from e2e.load import CLOSE_S, POD, Load
-from e2e.nodes import Nodes, zones
-from e2e.release import NAME, Release, commands
-from e2e.waiting import until
+from e2e.support.kubernetes import run
+from e2e.support.load import CLOSE_S, POD, Load
+from e2e.support.nodes import Nodes, zones
+from e2e.support.release import NAME, Release, commands
+from e2e.support.waiting import until
 
 FILLING = "filling"
 PARTITIONS, MESSAGES, BYTES = 100, 1_000_000, 1_000

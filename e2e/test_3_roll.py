@@ -2,10 +2,10 @@
 
 import pytest
 
-from e2e import images
-from e2e.environment import Environment
-from e2e.load import Load
-from e2e.release import Release
+from e2e.support import images
+from e2e.support.environment import Environment
+from e2e.support.load import Load
+from e2e.support.release import Release
 
 COMPONENTS = ("controller", "broker")
 

@@ -5,11 +5,11 @@ import time
 
 import pytest
 
-from e2e.kubernetes import Pod
-from e2e.load import Load
-from e2e.nodes import Nodes, draining
-from e2e.release import NAME, Release
-from e2e.waiting import LOOK_EVERY_S, STRANGE, until
+from e2e.support.kubernetes import Pod
+from e2e.support.load import Load
+from e2e.support.nodes import Nodes, draining
+from e2e.support.release import NAME, Release
+from e2e.support.waiting import LOOK_EVERY_S, STRANGE, until
 
 FORCE = ("--force", "--grace-period=0")
 

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 import yaml
 
-from e2e import images
-from e2e.environment import Environment
-from e2e.kubernetes import Kubernetes, run
-from e2e.release import CHART, NAME, Release
-from e2e.waiting import PATIENCE_S, until
+from e2e.support import images
+from e2e.support.environment import Environment
+from e2e.support.kubernetes import Kubernetes, run
+from e2e.support.release import CHART, NAME, Release
+from e2e.support.waiting import PATIENCE_S, until
 from examples.flights_data import FLIGHTS, NEVER_LEFT, WITHOUT_WEATHER
 
 IMAGE, IN_EXAMPLES = "localhost/tank-spark", "tank-spark:0.1.0"

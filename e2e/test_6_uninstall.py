@@ -2,10 +2,10 @@
 
 import time
 
-from e2e.kubernetes import Kubernetes
-from e2e.load import Load
-from e2e.release import NAME, Release
-from e2e.waiting import until
+from e2e.support.kubernetes import Kubernetes
+from e2e.support.load import Load
+from e2e.support.release import NAME, Release
+from e2e.support.waiting import until
 
 GONE_S = 15.0
 OF_KUBERNETES = {"CalculateExpectedPodCountFailed", "FailedScheduling", "Unhealthy"}

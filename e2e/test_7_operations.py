@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.environment import ROOT
-from e2e.kubernetes import CommandError, run
-from e2e.load import POD, Load
-from e2e.nodes import addresses
-from e2e.release import NAME, Release, commands
+from e2e.support.environment import ROOT
+from e2e.support.kubernetes import CommandError, run
+from e2e.support.load import POD, Load
+from e2e.support.nodes import addresses
+from e2e.support.release import NAME, Release, commands
 
 FIRST_PORT, FIRST_KAFKA_PORT = 31011, 31511
 KAFKA_TALK = (ROOT / "e2e" / "kafka_talk.py").read_text()

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.kubernetes import run
-from e2e.load import IGGY_ROOT, Load
-from e2e.release import NAME, Release, commands
-from e2e.waiting import until
+from e2e.support.kubernetes import run
+from e2e.support.load import IGGY_ROOT, Load
+from e2e.support.release import NAME, Release, commands
+from e2e.support.waiting import until
 
 pytestmark = pytest.mark.long
 

@@ -90,7 +90,12 @@ MODULES = (
     *("replication.role", "replication.stream"),
     *("server.connection", "server.connections", "server.loop", "server.memory"),
     *("server.receiver", "server.server", "server.transport"),
-    *("stored.appending", "stored.deletion", "stored.flushing", "stored.read_wait"),
+    *(
+        "stored.leader.appending",
+        "stored.leader.deletion",
+        "stored.leader.flushing",
+        "stored.leader.read_wait",
+    ),
     *("tank.acks", "tank.end_waits", "tank.ends", "tank.fetch", "tank.fetch_fast"),
     *(
         "tank.fetch_templates",

@@ -56,7 +56,7 @@ THOROUGH = (
     "tests/integration/kafka/test_shared_groups.py",
     "tests/integration/programs/test_three_protocols.py",
     "tests/integration/programs/test_tutorial.py",
-    "tests/benchmarks/test_load_generator.py",
+    "tests/benchmarks/harness/test_load_generator.py",
     "tests/chaos/test_stock_clients.py",
     "tests/client/test_reference.py",
     "tests/compiler/",
@@ -76,13 +76,13 @@ THOROUGH = (
     "tests/simulation/told/test_told_stories.py",
     "tests/spark/test_connect.py",
     "tests/spark/test_failover.py",
-    "tests/spark/test_flights.py",
-    "tests/spark/test_hidden_java.py",
-    "tests/spark/test_json_as_spark.py",
-    "tests/spark/test_lag.py",
-    "tests/spark/test_named_writes.py",
+    "tests/spark/source/test_flights.py",
+    "tests/spark/java/test_hidden_java.py",
+    "tests/spark/json/test_as_spark.py",
+    "tests/spark/source/test_lag.py",
+    "tests/spark/sink/test_named_writes.py",
     "tests/spark/test_pipelines.py",
-    "tests/spark/test_reader_memory.py",
+    "tests/spark/source/test_reader_memory.py",
 )
 
 FOR_THE_PLAIN_NODE = "patches or inherits from the node's code; `make test-pure` runs it"

@@ -12,8 +12,8 @@ from tank_controller import limits
 from tank_controller.commands.machine import Metadata
 from tank_controller.commands.outcome import CommandOutcome
 from tank_controller.k8s.client import Kubernetes, KubernetesConfig
-from tank_controller.leader.broker_clocks import BrokerClocks
-from tank_controller.leader.brokers import BrokerStreams
+from tank_controller.leader.brokers.brokers import BrokerStreams
+from tank_controller.leader.brokers.clocks import BrokerClocks
 from tank_controller.leader.leadership import ControllerLeadership, LeaderParts
 from tank_controller.leader.proposals import Proposals
 from tank_controller.leader.raising import Raising

@@ -9,11 +9,11 @@ from typing import cast
 import pytest
 
 from benchmarks.failover import CASES, Case, Totals, kill_leader
-from benchmarks.failover_scene import PATIENCE_S, TOPIC, Kept, Scene, Writes, kept, value_of
-from benchmarks.local_cluster import ClusterFailed, LocalCluster, Process
-from benchmarks.peers import Peers
-from benchmarks.servers import Kernel
-from benchmarks.table import Reached
+from benchmarks.harness.failover_scene import PATIENCE_S, TOPIC, Kept, Scene, Writes, kept, value_of
+from benchmarks.harness.local_cluster import ClusterFailed, LocalCluster, Process
+from benchmarks.harness.peers import Peers
+from benchmarks.harness.servers import Kernel
+from benchmarks.harness.table import Reached
 from tank_client import Client, PartitionDescription, TopicDescription
 
 

@@ -6,10 +6,10 @@ from typing import Any, cast
 import pytest
 
 from benchmarks import replicated
-from benchmarks.load_generator import Load
+from benchmarks.harness.load_generator import Load
+from benchmarks.harness.servers import Kernel
+from benchmarks.harness.table import Reached
 from benchmarks.replicated import THROUGHPUT, Bench
-from benchmarks.servers import Kernel
-from benchmarks.table import Reached
 
 HUNDRED_MESSAGES = Load(
     server_us=29.0, requests_s=1_000.0, messages_s=100_000.0, mb_s=10.0, server_cpu=1.0, client_cpu=0.5,

@@ -20,7 +20,7 @@ from benchmarks.__main__ import (
     places_of,
     put_into,
 )
-from benchmarks.table import Reached, Row
+from benchmarks.harness.table import Reached, Row
 
 ROOT = Path(__file__).parents[2]
 
@@ -104,7 +104,7 @@ def test_how_often_is_told_to_each_script_that_takes_it(monkeypatch: pytest.Monk
         measure(part, argparse.Namespace(quick=False, rounds=7, json=None))
     for part, arguments in told.items():
         script = (ROOT / f"benchmarks/{part}.py").read_text()
-        if "from benchmarks.command_line import" in script:
-            script += (ROOT / "benchmarks/command_line.py").read_text()
+        if "from benchmarks.harness.command_line import" in script:
+            script += (ROOT / "benchmarks/harness/command_line.py").read_text()
         taken = re.findall(r'"(--rounds|--runs)"', script)
         assert list(arguments) == [each for option in taken for each in (option, "7")], part

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from tank_controller.leader.broker_clocks import BrokerClocks
-from tank_controller.leader.brokers import BrokerStreams
+from tank_controller.leader.brokers.brokers import BrokerStreams
+from tank_controller.leader.brokers.clocks import BrokerClocks
+from tank_controller.leader.brokers.streams import Stream
 from tank_controller.leader.leadership import ControllerLeadership, LeaderParts
 from tank_controller.leader.proposals import Proposals
 from tank_controller.leader.raising import Raising
-from tank_controller.leader.streams import Stream
 from tank_controller.limits import SESSION_TIMEOUT_MS
 from tank_controller.state.state import ClusterState
 from tank_protos import feature_levels

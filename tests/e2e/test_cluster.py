@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from e2e.environment import Environment
-from e2e.kubernetes import CommandError, Kubernetes, Pod
-from e2e.nodes import Nodes, addresses, all_in_zones, draining, zones
-from e2e.release import Release
-from e2e.waiting import until
+from e2e.support.environment import Environment
+from e2e.support.kubernetes import CommandError, Kubernetes, Pod
+from e2e.support.nodes import Nodes, addresses, all_in_zones, draining, zones
+from e2e.support.release import Release
+from e2e.support.waiting import until
 from tests.chaos.members import StuckError
 
 

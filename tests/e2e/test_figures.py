@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from e2e.figures import Figures, Step, figures, waits
+from e2e.support.figures import Figures, Step, figures, waits
 from tests.chaos.record import Fate, Recorder, read
 
 PLACE = ("t", 0)

@@ -9,11 +9,11 @@ from zipfile import ZipFile
 
 import pytest
 
-from e2e.environment import PROGRAMS, ROOT, Environment, MissingError, of_node
-from e2e.iggy_package import UNPACK
-from e2e.images import KEPT, digest, forget, is_small_enough
-from e2e.load import IGGY_ROOT, PACKAGES, packed, pod
-from e2e.release import commands
+from e2e.support.environment import PROGRAMS, ROOT, Environment, MissingError, of_node
+from e2e.support.iggy_package import UNPACK
+from e2e.support.images import KEPT, digest, forget, is_small_enough
+from e2e.support.load import IGGY_ROOT, PACKAGES, packed, pod
+from e2e.support.release import commands
 from e2e.test_5_spark import LOAD, SLOWER, brought, example
 
 
@@ -139,7 +139,7 @@ def test_an_image_that_has_grown_is_found(tmp_path: Path) -> None:
         assert is_small_enough(archive) is is_small
 
 
-@pytest.mark.parametrize("module", ["tests.chaos.load", "e2e.verdict"])
+@pytest.mark.parametrize("module", ["tests.chaos.load", "e2e.support.verdict"])
 def test_the_clients_have_all_that_they_import(tmp_path: Path, module: str) -> None:
     archive = tmp_path / "clients.zip"
     archive.write_bytes(packed())

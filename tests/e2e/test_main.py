@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from e2e import __main__ as starter
-from e2e import environment
-from e2e.environment import PROGRAMS, ROOT, of_node
+from e2e.support import environment
+from e2e.support.environment import PROGRAMS, ROOT, of_node
 
 SHELL = "/bin/sh"
 TOLD = (

@@ -24,6 +24,7 @@ from tank_node.limits import Limits
 from tank_node.metrics import Metrics
 from tank_node.server.loop import TickLoop
 from tank_protos import bundle
+from tank_protos.generated import control_pb2 as pb
 from tank_protos.generated.tank import (
     ConsumePartition,
     ConsumeRequest,
@@ -35,7 +36,7 @@ from tank_protos.generated.tank import (
 from tank_protos.wire.framing import frame
 from tank_protos.wire.message import Message
 from tests.support.nodes.bench_node import BenchNode
-from tests.support.nodes.broker_cell import BrokerCell
+from tests.support.nodes.broker_cell import TOPIC, BrokerCell
 from tests.support.nodes.tank_server import tank_server
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -146,13 +147,39 @@ def of_three_brokers(folder: Path) -> dict[str, Way]:
     ways["leader, from the last answer to the producer's answer queued"] = traced(pipes[1][2].receive)
     assert client.answers()
     cell.run(300)
-    ways["another leader in the view, which connects first"] = traced(lambda: cell.change(leader=2))
+    ways["another leader in the view, which connects first"] = change_of_leader(cell, 2)
     cell.create("b", leader=3, flush="replicated")
     cell.run(300)
-    ways["another leader in the view, which is connected"] = traced(lambda: cell.change(leader=3))
+    ways["another leader in the view, which is connected"] = change_of_leader(cell, 3)
     cell.run(300)
     cell.close()
     return ways
+
+
+def change_of_leader(cell: BrokerCell, leader: int) -> Way:
+    """Each of three brokers gets the controllers' update with another leader of a partition."""
+    topic = cell.topics[TOPIC]
+    before = topic.partitions[0]
+    partition = pb.Partition(
+        replicas=before.replicas,
+        in_sync=before.in_sync,
+        leader=leader,
+        leader_epoch=before.leader_epoch + 1,
+        partition_epoch=before.partition_epoch + 1,
+    )
+    changed = [pb.ChangedPartitions(topic_id=topic.topic_id, partitions=[partition])]
+    controllers = [node.controller for node in cell.nodes.values()]
+    deltas = [pb.Delta(index=each.view.index + 1, changed=changed) for each in controllers]
+
+    def update() -> None:
+        for controller, delta in zip(controllers, deltas, strict=True):
+            controller.update(delta)
+
+    way = traced(update)
+    shown = controllers[0].view.topic(TOPIC)
+    assert shown is not None
+    cell.topics[TOPIC] = shown
+    return way
 
 
 def produce_request() -> bytes:

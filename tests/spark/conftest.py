@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tests.spark.jvm import SharedSpark
+from tests.spark.java.jvm import SharedSpark
 from tests.spark.topics import Topic
 from tests.support.processes.broker_process import BrokerProcess
 from tests.support.waiting import until

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tank_cli.bench.figures import Measured, print_measured
+from tank_cli.shell.brokers.positions import MAX_PARTITION, SizeType
 from tank_cli.shell.complete import complete_topics
 from tank_cli.shell.exit_codes import CliError
 from tank_cli.shell.figures import bytes_text, count_text
 from tank_cli.shell.lazy import LazyGroup
 from tank_cli.shell.output import note, warn
-from tank_cli.shell.positions import MAX_PARTITION, SizeType
 from tank_cli.shell.progress import TransferProgress, progress
 from tank_cli.shell.session import CommandSession, shared_options
 

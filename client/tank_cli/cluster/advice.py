@@ -7,11 +7,11 @@ docs/operations.md continues from each sentence.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from tank_cli.shell.broker_reports import AskedBroker
+from tank_cli.shell.brokers.reports import AskedBroker
 from tank_cli.shell.figures import bytes_text, count_text, is_nearly_full, plural
 from tank_cli.shell.output import Json
 from tank_client import PartitionTrouble, Trouble
-from tank_controller.leader.report import Controller, Row, newest, silent
+from tank_controller.leader.reports.report import Controller, Row, newest, silent
 from tank_controller.pods import FIRST_BROKER, pod_of, shown
 from tank_protos.generated import control_pb2 as pb
 

@@ -14,7 +14,7 @@ from tank_protos.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from tank_cli.cluster.controller_calls import Controllers
-    from tank_controller.leader.report import Row
+    from tank_controller.leader.reports.report import Row
     from tank_protos.generated import control_pb2 as pb
 
 MAX_BROKER_ID = 0xFFFE
@@ -120,7 +120,7 @@ def drain(
     """
     from tank_cli.shell.waiting import Left
     from tank_cli.shell.waiting import wait as await_done
-    from tank_controller.leader import checks
+    from tank_controller.leader.reports import checks
     from tank_protos.generated import control_pb2 as pb
 
     _check_drain(controllers, broker, undo=undo)
@@ -151,7 +151,7 @@ def drain(
 
 def _check_drain(controllers: "Controllers", broker: int, *, undo: bool) -> None:
     """Raises CliError unless the broker exists, and enough others can take its replicas."""
-    from tank_controller.leader import checks
+    from tank_controller.leader.reports import checks
 
     _, found = _load(controllers, broker)
     if not undo and (problem := checks.drain_problem(found, broker)):
@@ -187,7 +187,7 @@ def move(
     from tank_cli.cluster.report import ids_text
     from tank_cli.shell.waiting import Left
     from tank_cli.shell.waiting import wait as await_done
-    from tank_controller.leader import checks
+    from tank_controller.leader.reports import checks
     from tank_protos.generated import control_pb2 as pb
 
     if (to is None) is not cancel:
@@ -291,7 +291,7 @@ def balance(session: CommandSession, controllers: "Controllers", wait: bool, pat
 @offline_options
 def remove(session: CommandSession, controllers: "Controllers", broker: int) -> None:
     """Remove a broker for good that is drained and stopped."""
-    from tank_controller.leader import checks
+    from tank_controller.leader.reports import checks
     from tank_protos.generated import control_pb2 as pb
 
     load, _ = _load(controllers, broker)
@@ -311,7 +311,7 @@ def remove(session: CommandSession, controllers: "Controllers", broker: int) -> 
 
 
 def _find(controllers: "Controllers", topic: str, partition: int) -> "Row":
-    from tank_controller.leader import report
+    from tank_controller.leader.reports import report
 
     found = list(report.rows(controllers.partitions([topic])))
     if partition >= len(found):
@@ -322,7 +322,7 @@ def _find(controllers: "Controllers", topic: str, partition: int) -> "Row":
 
 def _load(controllers: "Controllers", broker: int) -> "tuple[pb.BrokerLoad, pb.OverviewAnswer]":
     """The broker, and the overview that it comes from. Raises CliError when there is no such broker."""
-    from tank_controller.leader import checks
+    from tank_controller.leader.reports import checks
 
     found = controllers.overview()
     try:
@@ -335,7 +335,7 @@ def _judge(
     controllers: "Controllers", outcome: "pb.ProposalOutcome", row: "Row", *, unclean: bool = False
 ) -> None:
     """Raises CliError when the command's one partition was refused."""
-    from tank_controller.leader import checks
+    from tank_controller.leader.reports import checks
 
     words = f"{row.topic.topic.name} {row.partition.partition}"
     try:

@@ -12,7 +12,7 @@ from tank_cli.shell.session import CommandSession, offline_options
 
 if TYPE_CHECKING:
     from tank_cli.cluster.controller_calls import Controllers
-    from tank_controller.leader.report import Controller
+    from tank_controller.leader.reports.report import Controller
     from tank_protos.generated import control_pb2 as pb
 
 CONTROLLER = click.argument("controller", metavar="CONTROLLER", type=click.IntRange(0, 999_999_999))
@@ -30,7 +30,7 @@ def show_controllers(session: CommandSession, controllers: "Controllers") -> Non
     whose disk is gone, start it with an empty folder: it asks to be added, and its earlier disk is removed.
     """
     from tank_cli.cluster import advice, report
-    from tank_controller.leader import report as api_report
+    from tank_controller.leader.reports import report as api_report
 
     members = api_report.controllers(controllers.describe())
     if all(each.said is None for each in members):
@@ -129,7 +129,7 @@ def remove_controller(
 
 
 def _members(controllers: "Controllers") -> "list[Controller]":
-    from tank_controller.leader import report as api_report
+    from tank_controller.leader.reports import report as api_report
 
     return api_report.controllers(controllers.describe())
 

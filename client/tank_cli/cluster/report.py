@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 
-from tank_cli.shell.broker_reports import AskedBroker
+from tank_cli.shell.brokers.reports import AskedBroker
 from tank_cli.shell.figures import bytes_text, count_text, settings_text
-from tank_controller.leader.report import BELOW, UNDER, Controller, Row, TopicCounts, address_of
+from tank_controller.leader.reports.report import BELOW, UNDER, Controller, Row, TopicCounts, address_of
 from tank_protos import feature_levels
 from tank_protos.generated import control_pb2 as pb
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from tank_cli.cluster.advice import Advice
     from tank_cli.cluster.controller_calls import Controllers
-    from tank_controller.leader.report import Controller, Row
+    from tank_controller.leader.reports.report import Controller, Row
     from tank_protos.generated import control_pb2 as pb
 
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 def status(session: CommandSession, controllers: "Controllers") -> None:
     """Show the state and the problems of the cluster."""
     from tank_cli.cluster import advice, report
-    from tank_cli.shell.broker_reports import ask_brokers
-    from tank_controller.leader import report as api_report
+    from tank_cli.shell.brokers.reports import ask_brokers
+    from tank_controller.leader.reports import report as api_report
     from tank_protos.generated import control_pb2 as pb
 
     members = api_report.controllers(controllers.describe())
@@ -80,7 +80,7 @@ def status(session: CommandSession, controllers: "Controllers") -> None:
 
 def _rows_of(controllers: "Controllers", only: "pb.PartitionTrouble") -> "list[Row]":
     """The first few partitions in this trouble."""
-    from tank_controller.leader import report as api_report
+    from tank_controller.leader.reports import report as api_report
 
     return list(api_report.rows(controllers.partitions(only=only, limit=api_report.SHOWN)))
 
@@ -117,7 +117,7 @@ def _advise(found: "Iterable[Advice]") -> None:
 def brokers(session: CommandSession, controllers: "Controllers") -> None:
     """List the brokers: which are alive, and how much each holds."""
     from tank_cli.cluster import report
-    from tank_controller.leader import report as api_report
+    from tank_controller.leader.reports import report as api_report
 
     found = controllers.overview()
     if session.as_json:
@@ -134,7 +134,7 @@ def brokers(session: CommandSession, controllers: "Controllers") -> None:
 def topics(session: CommandSession, controllers: "Controllers") -> None:
     """List the topics: how many of their partitions are in trouble."""
     from tank_cli.cluster import report
-    from tank_controller.leader import report as api_report
+    from tank_controller.leader.reports import report as api_report
 
     found = api_report.topic_counts(api_report.rows(controllers.partitions()))
     if session.as_json:
@@ -169,7 +169,7 @@ def partitions(
     LOSSY     elections that may have lost acknowledged messages.
     """
     from tank_cli.cluster import report
-    from tank_controller.leader import report as api_report
+    from tank_controller.leader.reports import report as api_report
     from tank_protos.generated import control_pb2 as pb
 
     wanted = [

@@ -16,16 +16,16 @@ from tank_cli.files.reader import (
     segment_bases,
     verify,
 )
+from tank_cli.shell.brokers.positions import MAX_PARTITION
 from tank_cli.shell.exit_codes import CliError, ExitCode
 from tank_cli.shell.figures import bytes_text, count_text, plural, safe_text, time_text
 from tank_cli.shell.lazy import LazyGroup
 from tank_cli.shell.nearest import did_you_mean
 from tank_cli.shell.output import Json, done, print_json, print_table
-from tank_cli.shell.positions import MAX_PARTITION
 from tank_cli.shell.progress import TransferProgress, progress
 from tank_cli.shell.render import json_content
 from tank_cli.shell.session import CommandSession, offline_options
-from tank_node.log.checkpoint import CheckpointEntry
+from tank_node.log.recovery.checkpoint import CheckpointEntry
 from tank_protos.wire.errors import WireError
 
 SHOWN_PROBLEMS = 20  # of a partition; a broken disk has thousands

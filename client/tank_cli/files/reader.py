@@ -13,8 +13,8 @@ from typing import BinaryIO
 
 from tank_cli.files.contents import malformed, messages_in
 from tank_cli.shell.exit_codes import CliError, ExitCode
-from tank_node.log import checkpoint
-from tank_node.log.checkpoint import Checkpoint, CheckpointEntry
+from tank_node.log.recovery import checkpoint
+from tank_node.log.recovery.checkpoint import Checkpoint, CheckpointEntry
 from tank_node.segment.record import RECORD_BYTES, REWRITTEN, Record, checksum, read_record
 from tank_node.segment.segment import INDEX
 from tank_node.segment.swap import DELETED

@@ -96,7 +96,7 @@ def progress_of(
     """Returns the progress of each group in the named topics, or in all in which it has positions. A group
     whose coordinator does not answer in time has a `problem`.
     """
-    from tank_cli.shell.described import known_ends
+    from tank_cli.shell.brokers.described import known_ends
 
     wanted = list(topics) or None
     found = _positions(client, list(groups), wanted)

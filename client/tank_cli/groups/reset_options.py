@@ -4,8 +4,8 @@ import time
 
 import click
 
+from tank_cli.shell.brokers.positions import PartitionsType
 from tank_cli.shell.figures import parse_time_ms
-from tank_cli.shell.positions import PartitionsType
 from tank_protos.position_reset import Goal, To
 
 _OPTIONS = "--to-first, --to-end, --to-time, --to-number, --by"

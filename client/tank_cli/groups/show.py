@@ -144,7 +144,7 @@ def partitions_of(client: "Client", servers: str, found: "GroupDescription") -> 
     """The group's progress in each partition that it has a position in, or a member."""
     from dataclasses import replace
 
-    from tank_cli.shell.described import known_ends
+    from tank_cli.shell.brokers.described import known_ends
 
     (progress,) = progress_of(client, servers, [found.name])
     if progress.problem:

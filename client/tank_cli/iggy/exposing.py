@@ -27,7 +27,7 @@ def expose(
 
     Deleting or purging the whole stream leaves it alone.
     """
-    from tank_controller.leader import report
+    from tank_controller.leader.reports import report
     from tank_protos.generated import control_pb2 as pb
 
     shown = names_of(controllers).stream(stream)

@@ -7,10 +7,10 @@ import click
 
 from tank_cli.cluster.options import controller_options
 from tank_cli.iggy.user import named, ref_of
+from tank_cli.shell.brokers.positions import DurationType
 from tank_cli.shell.exit_codes import CliError, ExitCode
 from tank_cli.shell.lazy import LazyCommand, LazyGroup
 from tank_cli.shell.output import done, note, print_json, print_table
-from tank_cli.shell.positions import DurationType
 from tank_cli.shell.session import CommandSession, offline_options
 
 if TYPE_CHECKING:

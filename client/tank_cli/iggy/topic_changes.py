@@ -6,10 +6,10 @@ import click
 
 from tank_cli.cluster.options import controller_options
 from tank_cli.iggy.iggy_names import STREAM, TOPIC, YES, confirm, names_of
+from tank_cli.shell.brokers.positions import DurationType, SizeType
 from tank_cli.shell.exit_codes import CliError, ExitCode
 from tank_cli.shell.figures import plural
 from tank_cli.shell.output import done, print_json
-from tank_cli.shell.positions import DurationType, SizeType
 from tank_cli.shell.session import CommandSession, offline_options
 from tank_protos.iggy.limits import MAX_TOPIC_PARTITIONS, UNBOUNDED
 

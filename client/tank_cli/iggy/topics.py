@@ -6,9 +6,9 @@ import click
 
 from tank_cli.cluster.options import controller_options
 from tank_cli.iggy.iggy_names import STREAM, TOPIC, YES, confirm, names_of
+from tank_cli.shell.brokers.positions import DurationType, SizeType
 from tank_cli.shell.figures import count_text
 from tank_cli.shell.output import Json, done, note, print_json, print_table
-from tank_cli.shell.positions import DurationType, SizeType
 from tank_cli.shell.session import CommandSession, offline_options
 
 if TYPE_CHECKING:

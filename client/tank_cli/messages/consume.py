@@ -14,10 +14,10 @@ from tank_cli.messages.consume_cut import Cutter
 from tank_cli.messages.consume_plan import ENDLESS, Plan, make_plan
 from tank_cli.messages.consume_shared import SharedReader
 from tank_cli.shell import render
-from tank_cli.shell.broker_watch import BrokerWatch
+from tank_cli.shell.brokers.positions import At, LogPosition, PartitionsType, PositionType
+from tank_cli.shell.brokers.watch import BrokerWatch
 from tank_cli.shell.complete import complete_topics
 from tank_cli.shell.output import note, warn
-from tank_cli.shell.positions import At, LogPosition, PartitionsType, PositionType
 from tank_cli.shell.progress import progress
 from tank_cli.shell.session import CommandSession, shared_options
 

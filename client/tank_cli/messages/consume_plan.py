@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tank_cli.shell.brokers.positions import At, LogPosition
 from tank_cli.shell.exit_codes import CliError, ExitCode
-from tank_cli.shell.positions import At, LogPosition
 
 if TYPE_CHECKING:
     from tank_client.model import CommittedPosition, Ends

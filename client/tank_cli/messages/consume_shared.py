@@ -11,7 +11,7 @@ from tank_cli.shell.output import note
 from tank_cli.shell.render import Renderer
 
 if TYPE_CHECKING:
-    from tank_cli.shell.broker_watch import BrokerWatch
+    from tank_cli.shell.brokers.watch import BrokerWatch
     from tank_client.consuming.batch import MessageBatch
     from tank_client.model import Route
     from tank_client.sync import Client, Consumer

@@ -11,12 +11,12 @@ import click
 from tank_cli.messages import produce_input
 from tank_cli.messages.produce_input import InputMessage, InputSource
 from tank_cli.messages.produce_send import Sent, send_all
-from tank_cli.shell.broker_watch import BrokerWatch
+from tank_cli.shell.brokers.positions import MAX_PARTITION, DurationType, SizeType
+from tank_cli.shell.brokers.watch import BrokerWatch
 from tank_cli.shell.complete import complete_topics
 from tank_cli.shell.exit_codes import CliError, ExitCode
 from tank_cli.shell.figures import bytes_text, plural, seconds_text
 from tank_cli.shell.output import Json, done, note, print_json
-from tank_cli.shell.positions import MAX_PARTITION, DurationType, SizeType
 from tank_cli.shell.progress import progress
 from tank_cli.shell.session import CommandSession, shared_options
 

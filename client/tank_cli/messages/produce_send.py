@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tank_cli.messages.produce_input import InputMessage, Records, grouped
-from tank_cli.shell.broker_watch import BrokerWatch
+from tank_cli.shell.brokers.watch import BrokerWatch
 from tank_cli.shell.exit_codes import CliError
 from tank_cli.shell.figures import count_text, plural
 from tank_cli.shell.output import note

@@ -8,7 +8,7 @@ import click
 
 from tank_cli.messages.iggy_eras import eras_text, iggy_eras
 from tank_cli.messages.topic import total_bytes, total_messages
-from tank_cli.shell.broker_reports import troubles_json
+from tank_cli.shell.brokers.reports import troubles_json
 from tank_cli.shell.figures import bytes_text, count_text, is_nearly_full, plural, seconds_text, time_text
 from tank_cli.shell.output import Json, print_facts, print_gap, print_json, print_table, warn
 from tank_cli.shell.session import CommandSession, shared_options
@@ -70,7 +70,7 @@ def status(session: CommandSession, limits: bool) -> None:
 
 def ask(client: "Client", servers: str) -> Overview:
     """Collects the answers. What an older broker can't answer is left out, and is no error."""
-    from tank_cli.shell.described import described
+    from tank_cli.shell.brokers.described import described
     from tank_client import errors
 
     features = client.admin.features()

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tank_cli.shell.brokers.positions import SettingType
 from tank_cli.shell.complete import complete_topics
 from tank_cli.shell.exit_codes import CliError, ExitCode
 from tank_cli.shell.figures import bytes_text, count_text, plural, settings_text
 from tank_cli.shell.lazy import LazyGroup
 from tank_cli.shell.output import Json, done, print_facts, print_gap, print_json, print_table
-from tank_cli.shell.positions import SettingType
 from tank_cli.shell.session import CommandSession, shared_options
 from tank_protos.topic_settings import LOG_FORMAT, LogFormat, in_units
 
@@ -113,7 +113,7 @@ def list_topics(session: CommandSession, names: bool) -> None:
 
     Messages are counted by their numbers, from the first to the last: a compacted topic holds fewer.
     """
-    from tank_cli.shell.described import described
+    from tank_cli.shell.brokers.described import described
 
     with session.client() as client:
         topics = sorted(described(client, session.servers), key=lambda each: each.name)
@@ -183,7 +183,7 @@ def total_bytes(each: "TopicDescription") -> int | None:
 @shared_options
 def describe(session: CommandSession, name: str, all_settings: bool) -> None:
     """Show a topic's settings and partitions."""
-    from tank_cli.shell.described import described
+    from tank_cli.shell.brokers.described import described
 
     with session.client(LISTING) as client:
         (found,) = described(client, session.servers, [name])

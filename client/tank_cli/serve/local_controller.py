@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 from tank_controller.app.standalone import Standalone, open_alone
 from tank_controller.commands.machine import Metadata
 from tank_controller.commands.outcome import CommandOutcome
-from tank_controller.leader.brokers import BrokerStreams
+from tank_controller.leader.brokers.brokers import BrokerStreams
+from tank_controller.leader.brokers.streams import Stream
 from tank_controller.leader.leadership import ControllerLeadership, LeaderParts
 from tank_controller.leader.proposals import Proposals
-from tank_controller.leader.streams import Stream
 from tank_controller.limits import SESSION_TIMEOUT_MS
 from tank_controller.raft.core import Raft
 from tank_controller.raft.messages import RaftMessage

@@ -4,5 +4,8 @@
 - `output`, `render`, `figures`, `progress`, `waiting`, `shapes`: output
 - `failures`, `client_failures`, `exit_codes`, `interrupts`, `nearest`: errors, exit codes, Ctrl-C, advice
 - `complete`, `completion`: TAB
-- `positions`, `described`, `broker_reports`, `broker_watch`: questions of several commands to brokers
+
+Rooms:
+
+- `brokers`: questions of several commands to brokers
 """

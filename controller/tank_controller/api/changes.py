@@ -6,8 +6,8 @@ from typing import TypeVar
 
 from tank_controller.api.leader import Leader, LeaderAdmin
 from tank_controller.api.reads import Reads
-from tank_controller.leader import checks
-from tank_controller.leader.report import Row
+from tank_controller.leader.reports import checks
+from tank_controller.leader.reports.report import Row
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.http_api.errors import ApiError, Json, invalid

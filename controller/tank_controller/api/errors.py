@@ -2,7 +2,7 @@
 
 from http import HTTPStatus
 
-from tank_controller.leader.checks import CheckRefusedError, error_code
+from tank_controller.leader.reports.checks import CheckRefusedError, error_code
 from tank_protos.error_codes import ErrorCode
 from tank_protos.http_api.errors import ApiError, api_error, sentence
 

@@ -12,8 +12,8 @@ from prometheus_client.registry import Collector
 
 from tank_controller.commands.machine import Metadata
 from tank_controller.commands.outcome import CommandOutcome
-from tank_controller.leader.broker_clocks import BrokerClocks
-from tank_controller.leader.liveness import Loss
+from tank_controller.leader.brokers.clocks import BrokerClocks
+from tank_controller.leader.brokers.liveness import Loss
 from tank_controller.raft.state import RaftRole
 from tank_controller.raft_node.driver import RaftDriver
 from tank_controller.raft_node.figures import LATENCY_BOUNDS_S, RaftFigures

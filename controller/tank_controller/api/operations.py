@@ -10,7 +10,7 @@ from http import HTTPStatus
 from tank_controller import limits
 from tank_controller.api.iggy.operations import IGGY_OPERATIONS
 from tank_controller.api.names import Name
-from tank_controller.leader.report import trouble_name
+from tank_controller.leader.reports.report import trouble_name
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.http_api.fields import ApiField, FieldKind
 from tank_protos.http_api.operations import ApiOperation, in_path

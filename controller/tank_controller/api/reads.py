@@ -8,8 +8,8 @@ from tank_controller.api.document import document
 from tank_controller.api.errors import refused
 from tank_controller.api.leader import Leader
 from tank_controller.api.operations import TROUBLES
-from tank_controller.leader import checks, report
-from tank_controller.leader.report import SHOWN, PartitionRows, Row, TopicCounts
+from tank_controller.leader.reports import checks, report
+from tank_controller.leader.reports.report import SHOWN, PartitionRows, Row, TopicCounts
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.http_api.errors import Json, invalid

@@ -13,7 +13,7 @@ from tank_controller.api.leader import Leader
 from tank_controller.api.names import Name
 from tank_controller.api.operations import OPERATIONS
 from tank_controller.api.reads import Reads
-from tank_controller.leader.checks import CheckRefusedError
+from tank_controller.leader.reports.checks import CheckRefusedError
 from tank_protos.http_api.access import Access
 from tank_protos.http_api.errors import ApiError
 from tank_protos.http_api.operations import PREFIX, ApiOperation, ApiRequest

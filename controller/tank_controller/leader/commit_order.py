@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from tank_controller import limits
 from tank_controller.commands.outcome import CommandOutcome, Rejected
-from tank_controller.leader.streams import Stream
+from tank_controller.leader.brokers.streams import Stream
 from tank_controller.state.state import ClusterState
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb

@@ -13,15 +13,15 @@ from typing import Protocol
 
 from tank_controller import limits
 from tank_controller.commands.outcome import CommandOutcome
-from tank_controller.leader.broker_clocks import BrokerClocks
-from tank_controller.leader.broker_rooms import BrokerRooms
+from tank_controller.leader.brokers.clocks import BrokerClocks
+from tank_controller.leader.brokers.liveness import BrokerLiveness, Loss
+from tank_controller.leader.brokers.streams import Stream
+from tank_controller.leader.brokers.volumes import BrokerRooms
 from tank_controller.leader.commit_order import PositionOrder
-from tank_controller.leader.liveness import BrokerLiveness, Loss
 from tank_controller.leader.log_ends import LogEndQuery
 from tank_controller.leader.proposals import Proposals
 from tank_controller.leader.raising import Raising
 from tank_controller.leader.scaling import Scaling
-from tank_controller.leader.streams import Stream
 from tank_controller.leader.tasks import LeaderTasks
 from tank_protos.generated import control_pb2 as pb
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tank_controller.commands.levels import topics_in_the_way
+from tank_controller.leader.brokers.streams import Stream
 from tank_controller.leader.held_names import HeldNames
-from tank_controller.leader.streams import Stream
 from tank_controller.state.state import ClusterState
 from tank_protos import feature_levels
 from tank_protos.generated import control_pb2 as pb

@@ -8,9 +8,9 @@ import grpc
 
 from tank_controller import limits
 from tank_controller.commands.outcome import CommandOutcome, Rejected
-from tank_controller.leader import overview
-from tank_controller.leader.iggy_names import names_parts
 from tank_controller.leader.proposals import Proposals
+from tank_controller.leader.reports import overview
+from tank_controller.leader.reports.iggy_names import names_parts
 from tank_controller.node import ControllerNode, NodeHost
 from tank_controller.raft.errors import ProposalRefusedError, UnansweredError
 from tank_controller.raft.membership import Change, MembershipChangeKind

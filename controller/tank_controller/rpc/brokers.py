@@ -163,7 +163,7 @@ def _is_of(proven: Party | None, register: pb.BrokerRegister) -> bool:
 
 
 class _BrokerQueue:
-    """Implements `tank_controller.leader.streams.BrokerLine`: a bounded queue of messages to one broker."""
+    """A bounded queue of messages to one broker: `tank_controller.leader.brokers.streams.BrokerLine`."""
 
     def __init__(self) -> None:
         self._queue: asyncio.Queue[pb.BrokerDown | None] = asyncio.Queue()

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import grpc
 import grpc.aio
 
-from tank_controller.leader.streams import Stream
+from tank_controller.leader.brokers.streams import Stream
 from tank_controller.raft.messages import NodeId
 from tank_controller.state.state import ClusterState
 from tank_protos.call_proof import Prover

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from tank_node.broker.broker import Broker
 from tank_node.broker.scrubber import Scrubber
 from tank_node.cluster.link import ChangeOutcome
+from tank_node.log.cleaning.maintenance import maintain
 from tank_node.log.log import LogState
-from tank_node.log.maintenance import maintain
 from tank_node.partition.partition import Partition
 from tank_node.replication.role import Role
 from tank_node.segment.errors import StorageError

@@ -9,10 +9,13 @@
   - `view_updates`: the controllers' updates, put into the view
   - `requests`, `pending`: the broker's requests, and those that have no answer yet; `answers`: what all
     have in common
-- the names of Iggy's clients: `iggy_view` and `iggy_parts` in the view, `iggy_link` and `iggy_requests` as
-  `link` and `requests`; their users likewise: `users_view`, `users_link`, `user_requests`
 - `channel`, `secret`: gRPC, and the proof that the broker knows the cluster's secret
 - `producer_ids`: the producer ids that this broker may give out
+
+Rooms, each with its view, link and requests:
+
+- `iggy`: the names of Iggy's clients
+- `users`: users and their rights
 """
 
 from tank_node.kernel import compiled_path

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from tank_node.cluster.iggy_link import IggyRequests
-from tank_node.cluster.users_link import UserRequests
+from tank_node.cluster.iggy.link import IggyRequests
+from tank_node.cluster.users.link import UserRequests
 from tank_node.cluster.view import ClusterView, TopicChange
 from tank_node.volume import Room
 from tank_protos.error_codes import ErrorCode

@@ -5,7 +5,7 @@ the ids in the controllers' log. No I/O.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tank_node.cluster.answers import is_text, known_error, known_errors
-from tank_node.cluster.iggy_requests import ControllerIggyRequests
+from tank_node.cluster.iggy.requests import ControllerIggyRequests
 from tank_node.cluster.link import (
     ChangeOutcome,
     CommitOutcome,
@@ -21,7 +21,7 @@ from tank_node.cluster.link import (
 )
 from tank_node.cluster.pending import Answered, PendingRequests, Proposed
 from tank_node.cluster.producer_ids import ProducerIds
-from tank_node.cluster.user_requests import ControllerUserRequests
+from tank_node.cluster.users.requests import ControllerUserRequests
 from tank_node.cluster.view import ClusterView
 from tank_protos import feature_levels
 from tank_protos.error_codes import ErrorCode

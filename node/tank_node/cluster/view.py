@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from tank_node.cluster.iggy_parts import (
+from tank_node.cluster.iggy.parts import (
     IggyGroupView,
     IggyTopicView,
     StreamView,
@@ -16,8 +16,8 @@ from tank_node.cluster.iggy_parts import (
     iggy_topic_view,
     stream_view,
 )
-from tank_node.cluster.iggy_view import IggyView
-from tank_node.cluster.users_view import UsersView, UserView, user_view
+from tank_node.cluster.iggy.view import IggyView
+from tank_node.cluster.users.view import UsersView, UserView, user_view
 from tank_protos import feature_levels, topic_settings
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.topic_settings import SettingError, TopicSettings
@@ -203,8 +203,10 @@ class ClusterView:
         for changed in delta.changed:
             if (topic_view := self._by_id.get(changed.topic_id)) is not None:
                 changes.append(self._change(topic_view, changed.partitions))
-        self.iggy.apply(delta)
-        self.users.put(map(user_view, delta.users), delta.removed_users)
+        if delta.streams or delta.deleted_streams or delta.iggy_groups or delta.deleted_iggy_groups:
+            self.iggy.apply(delta)
+        if delta.users or delta.removed_users:
+            self.users.put(map(user_view, delta.users), delta.removed_users)
         self._ended_producers.update(delta.ended_producers)
         self._ended_producers.difference_update(delta.forgotten_producers)
         self.feature_level = max(self.feature_level, delta.feature_level)

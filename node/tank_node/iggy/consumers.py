@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tank_node.cluster.iggy_parts import IggyGroupView
+from tank_node.cluster.iggy.parts import IggyGroupView
 from tank_node.cluster.view import TopicView
 from tank_node.coordinators.iggy.consumer_ids import group_consumer, named_consumer, numbered_consumer
 from tank_node.iggy.numbers import group_of

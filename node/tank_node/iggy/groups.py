@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
-from tank_node.cluster.iggy_link import IggyOutcome
-from tank_node.cluster.iggy_parts import IggyGroupView
+from tank_node.cluster.iggy.link import IggyOutcome
+from tank_node.cluster.iggy.parts import IggyGroupView
 from tank_node.cluster.view import TopicView
 from tank_node.coordinators.machine.iggy_requests import IggyMemberName
 from tank_node.iggy.consumers import wire_id

@@ -3,8 +3,8 @@ them. The wire's numbers are ours, and the era's base more."""
 
 from typing import TYPE_CHECKING, NoReturn
 
-from tank_node.cluster.iggy_parts import IggyGroupView, IggyTopicView, StreamView
-from tank_node.cluster.iggy_view import IggyView
+from tank_node.cluster.iggy.parts import IggyGroupView, IggyTopicView, StreamView
+from tank_node.cluster.iggy.view import IggyView
 from tank_node.cluster.view import TopicView
 from tank_node.iggy.refusals import refusal
 from tank_node.users.rights import IggyAction

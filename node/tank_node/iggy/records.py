@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from tank_node.cluster.iggy_parts import IggyGroupView, StreamView
+from tank_node.cluster.iggy.parts import IggyGroupView, StreamView
 from tank_node.cluster.view import TopicView
 from tank_node.iggy.numbers import iggy_part, iggy_view, may
 from tank_node.stored.results import PartitionExtent, Place

@@ -4,8 +4,8 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from tank_node.cluster.iggy_link import IggyOutcome
-from tank_node.cluster.iggy_parts import StreamView
+from tank_node.cluster.iggy.link import IggyOutcome
+from tank_node.cluster.iggy.parts import StreamView
 from tank_node.cluster.view import TopicView
 from tank_node.iggy.numbers import iggy_view, may, stream_of
 from tank_node.iggy.records import Sizes, shown_topics, stream_record, topic_record, with_sizes

@@ -3,8 +3,8 @@
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from tank_node.cluster.users_link import UserOutcome
-from tank_node.cluster.users_view import UserView
+from tank_node.cluster.users.link import UserOutcome
+from tank_node.cluster.users.view import UserView
 from tank_node.iggy.records import NEVER, SECOND_US
 from tank_node.iggy.refusals import IggyFault, of_code, refusal
 from tank_protos.error_codes import ErrorCode

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from tank_node.cluster.iggy_link import IggyOutcome, IggyTopicChange, NewIggyTopic
-from tank_node.cluster.iggy_parts import IggyOptionView, StreamView
+from tank_node.cluster.iggy.link import IggyOutcome, IggyTopicChange, NewIggyTopic
+from tank_node.cluster.iggy.parts import IggyOptionView, StreamView
 from tank_node.cluster.view import TopicView
 from tank_node.iggy.numbers import iggy_part, iggy_view, stream_of, topic_of
 from tank_node.iggy.records import (

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from tank_node.cluster.users_link import NewUser, UserOutcome
-from tank_node.cluster.users_view import UserView
+from tank_node.cluster.users.link import NewUser, UserOutcome
+from tank_node.cluster.users.view import UserView
 from tank_node.iggy.numbers import check, may
 from tank_node.iggy.refusals import IggyFault, of_code, refusal
 from tank_node.users.password_threads import PasswordVerdict

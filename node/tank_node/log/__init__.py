@@ -7,9 +7,12 @@
 - `pushed`, `pushing`: storing a leader's pushes, and reading batches to push
 - `time_search`, `append_search`: finding records by their timestamps, and by the time of their append
 - `refill`: emptying a log, to copy it anew from its leader
-- `maintenance`, with `retention` and `compaction`: removing and rewriting segments, at intervals
-- `recovery` and `mend`, with `folder_files` and `checkpoint`: opening a log after a crash, and after damage
 - `settings`: a log's part of its topic's settings
+
+Rooms:
+
+- `recovery`: opening a log after a crash, and after damage
+- `cleaning`: removing and rewriting segments, at intervals
 """
 
 from tank_node.kernel import compiled_path

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from tank_node.disk import Disk
-from tank_node.log.compaction import CompactionWork
+from tank_node.log.cleaning.compaction import CompactionWork
 from tank_node.log.flush_work import FlushWork
 from tank_node.log.health import LogHealth, LogState
 from tank_node.log.producer_table import ProducerTable

@@ -6,7 +6,7 @@ from tank_node.cluster.link import ControllerLink
 from tank_node.cluster.view import NO_LEADER, PartitionView, TopicView
 from tank_node.limits import Limits
 from tank_node.log.log import LogState
-from tank_node.log.mend import mend
+from tank_node.log.recovery.mend import mend
 from tank_node.partition.leader import PartitionLeader, Pushers
 from tank_node.partition.partition import Partition
 from tank_node.replication.role import Role

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from tank_node.disk import Disk, read_file, replace_file
-from tank_node.log import checkpoint
-from tank_node.log.checkpoint import Checkpoint, CheckpointEntry
 from tank_node.log.log import PartitionLog
+from tank_node.log.recovery import checkpoint
+from tank_node.log.recovery.checkpoint import Checkpoint, CheckpointEntry
 from tank_node.segment.errors import StorageError
 from tank_node.store.claims import entry_of
 from tank_node.store.flusher import Flusher

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field, replace
 
-from tank_node.log.checkpoint import CheckpointEntry
 from tank_node.log.log import LogState, PartitionLog
+from tank_node.log.recovery.checkpoint import CheckpointEntry
 
 
 @dataclass(slots=True)

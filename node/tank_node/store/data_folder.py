@@ -19,9 +19,9 @@ from collections.abc import Callable, Collection
 
 from tank_node.clock import Clock
 from tank_node.disk import Disk
-from tank_node.log import recovery
 from tank_node.log.flush_work import TOGETHER_FROM, run_together
 from tank_node.log.log import LogState, PartitionLog
+from tank_node.log.recovery import recovery
 from tank_node.log.settings import UNKNOWN_FACTOR, LogSettings
 from tank_node.segment.errors import DataFolderError, DataFolderInUse, StorageError
 from tank_node.segment.open_files import OpenFiles

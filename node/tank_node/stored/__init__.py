@@ -8,7 +8,10 @@ partition wherever it is led.
 - `forwarded`, `answers`: requests to another broker that leads, and what its answers say
 - `telling`: what became of a request, as sessions are told
 - `places`: whether this broker leads a partition
-- `reading`, `read_wait`, `appending`, `control`, `flushing`, `deletion`, `measuring`: what a leader does
+
+Rooms:
+
+- `leader`: what the broker that leads does
 """
 
 from tank_node.kernel import compiled_path

@@ -6,8 +6,8 @@ from tank_node.broker.broker import Broker
 from tank_node.session import Session
 from tank_node.stored.answers import read_appended
 from tank_node.stored.append_lines import AppendLines, LineKey
-from tank_node.stored.appending import append_stored
 from tank_node.stored.forwarded import ForwardedStored
+from tank_node.stored.leader.appending import append_stored
 from tank_node.stored.leader_attempts import LeaderAttempts
 from tank_node.stored.outcome import StoredOutcome
 from tank_node.stored.places import leads

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from tank_node.broker.broker import Broker
 from tank_node.session import Session
 from tank_node.stored.answers import read_controlled
-from tank_node.stored.control import PartitionControl, control_here
 from tank_node.stored.forwarded import ForwardedStored
+from tank_node.stored.leader.control import PartitionControl, control_here
 from tank_node.stored.leader_attempts import LeaderAttempts
 from tank_node.stored.outcome import StoredOutcome
 from tank_node.stored.results import Place

@@ -7,9 +7,9 @@ from tank_node.broker.broker import Broker
 from tank_node.session import Session
 from tank_node.stored.answers import read_fetched
 from tank_node.stored.forwarded import ForwardedStored
+from tank_node.stored.leader.read_wait import ReadWait
 from tank_node.stored.leader_attempts import LeaderAttempts
 from tank_node.stored.outcome import StoredOutcome
-from tank_node.stored.read_wait import ReadWait
 from tank_node.stored.results import Fetched, Place, StoredWanted
 from tank_node.stored.telling import tell
 from tank_protos.generated.tank import FetchStoredRequest

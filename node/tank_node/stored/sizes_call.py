@@ -9,7 +9,7 @@ from tank_node.limits import SIZED_PARTITIONS
 from tank_node.session import Session
 from tank_node.stored.answers import read_sizes
 from tank_node.stored.forwarded import ForwardedStored
-from tank_node.stored.measuring import extent_of
+from tank_node.stored.leader.measuring import extent_of
 from tank_node.stored.places import placed
 from tank_node.stored.results import PartitionExtent, Place
 from tank_node.stored.telling import tell

@@ -10,10 +10,10 @@ from tank_node.segment.record import FORMAT_KAFKA, FORMAT_TANK
 from tank_node.session import Session
 from tank_node.stored.append_call import AppendCall
 from tank_node.stored.append_lines import AppendLines
-from tank_node.stored.control import ControlAction, PartitionControl
 from tank_node.stored.control_call import ControlCall
 from tank_node.stored.fetch_call import FetchCall
-from tank_node.stored.measuring import extent_of
+from tank_node.stored.leader.control import ControlAction, PartitionControl
+from tank_node.stored.leader.measuring import extent_of
 from tank_node.stored.outcome import StoredOutcome
 from tank_node.stored.results import Appended, Fetched, PartitionExtent, Place, StoredWanted
 from tank_node.stored.sizes_call import SizesCall

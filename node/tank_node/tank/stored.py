@@ -4,11 +4,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tank_node.limits import SIZED_PARTITIONS
-from tank_node.stored import answers, appending
-from tank_node.stored.control import ControlAction, PartitionControl, control_here
-from tank_node.stored.measuring import extent_of
+from tank_node.stored import answers
+from tank_node.stored.leader import appending
+from tank_node.stored.leader.control import ControlAction, PartitionControl, control_here
+from tank_node.stored.leader.measuring import extent_of
+from tank_node.stored.leader.read_wait import ReadWait
 from tank_node.stored.outcome import StoredOutcome, code_of
-from tank_node.stored.read_wait import ReadWait
 from tank_node.stored.results import Appended, Fetched, StoredWanted
 from tank_node.stored.strategy import StoredStrategy
 from tank_node.tank.errors import outcome_of

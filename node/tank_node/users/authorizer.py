@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from tank_node.cluster.users_view import UsersView, UserView
+from tank_node.cluster.users.view import UsersView, UserView
 from tank_node.users.logins import ANONYMOUS_USER, LoggedIn
 from tank_node.users.rights import ALL_OF_STREAMS, EVERYTHING, NO_RIGHTS, IggyAction, UserRights, rights_of
 from tank_protos.users.permissions import PermissionsError, decode

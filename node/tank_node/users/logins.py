@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from tank_node.clock import Clock
-from tank_node.cluster.users_view import UsersView, UserView
+from tank_node.cluster.users.view import UsersView, UserView
 from tank_node.metrics import OK
 from tank_node.users.failure_delays import FailureDelays
 from tank_node.users.limits import ANSWERS_HELD

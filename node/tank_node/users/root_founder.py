@@ -4,8 +4,8 @@ import logging
 from collections.abc import Callable
 from enum import Enum
 
-from tank_node.cluster.users_link import UserOutcome, UserRequests
-from tank_node.cluster.users_view import UsersView
+from tank_node.cluster.users.link import UserOutcome, UserRequests
+from tank_node.cluster.users.view import UsersView
 from tank_node.users.password_threads import Passwords
 from tank_node.users.root_credentials import RootCredentials, RootOrigin
 from tank_protos.error_codes import ErrorCode

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tank_node.clock import Clock
-from tank_node.cluster.users_view import UsersView
+from tank_node.cluster.users.view import UsersView
 from tank_node.users.limits import ROOT_LOGINS_WAITING, ROOT_LOOK_MS, ROOT_WAIT_MS
 from tank_protos.users.rules import ROOT
 

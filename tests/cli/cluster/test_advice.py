@@ -9,10 +9,10 @@ import pytest
 
 from tank_cli.cluster.advice import FAR_BEHIND, Seen, advice
 from tank_cli.cluster.report import free_text, trouble_rows
-from tank_cli.shell import broker_reports
-from tank_cli.shell.broker_reports import AskedBroker, ask_brokers
+from tank_cli.shell.brokers import reports as broker_reports
+from tank_cli.shell.brokers.reports import AskedBroker, ask_brokers
 from tank_client.model import BrokerReport, PartitionTrouble, Trouble
-from tank_controller.leader.report import Controller, Row
+from tank_controller.leader.reports.report import Controller, Row
 from tank_protos.generated import control_pb2 as pb
 from tests.support.nodes.served_node import ServedNode
 

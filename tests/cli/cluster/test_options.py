@@ -8,7 +8,8 @@ from click.testing import CliRunner, Result
 
 from tank_cli.cluster import controller_calls as way
 from tank_cli.main import main
-from tank_cli.shell import broker_reports, session
+from tank_cli.shell import session
+from tank_cli.shell.brokers import reports as broker_reports
 from tank_cli.shell.exit_codes import ExitCode
 from tank_node.surroundings import Surroundings
 from tests.controller.cluster_for_tests import Cluster

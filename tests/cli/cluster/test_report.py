@@ -3,8 +3,8 @@
 import pytest
 
 from tank_cli.cluster import report
-from tank_controller.leader import report as api_report
-from tank_controller.leader.report import Row
+from tank_controller.leader.reports import report as api_report
+from tank_controller.leader.reports.report import Row
 from tank_protos.generated import control_pb2 as pb
 
 TOPIC = pb.TopicSummary(topic=pb.Topic(topic_id=7, name="t"), min_insync=2)

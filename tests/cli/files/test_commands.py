@@ -9,8 +9,8 @@ from click.testing import CliRunner, Result
 from tank_cli.main import main
 from tank_cli.shell.exit_codes import ExitCode
 from tank_cli.shell.shapes import SHAPES
-from tank_node.log import checkpoint
-from tank_node.log.checkpoint import CheckpointEntry
+from tank_node.log.recovery import checkpoint
+from tank_node.log.recovery.checkpoint import CheckpointEntry
 from tank_node.segment.record import (
     FORMAT_KAFKA,
     MARKER,

@@ -10,8 +10,8 @@ import pytest
 
 from tank_cli.serve.local_controller import LocalController, LocalRegistrationError
 from tank_controller.leader import raising
+from tank_controller.leader.brokers.streams import Stream
 from tank_controller.leader.proposals import PRODUCER_USE_NOTED_MS
-from tank_controller.leader.streams import Stream
 from tank_controller.state.state import ClusterState
 from tank_node.cluster.link import (
     CommitOutcome,

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tank_cli.bench.figures import percentile
 from tank_cli.shell import figures
-from tank_cli.shell.positions import DurationType, PartitionsType, SizeType
+from tank_cli.shell.brokers.positions import DurationType, PartitionsType, SizeType
 
 
 @pytest.mark.parametrize(

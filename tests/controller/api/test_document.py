@@ -15,7 +15,7 @@ from tank_controller.api.names import Name
 from tank_controller.api.operations import OPERATIONS, TROUBLES
 from tank_controller.api.reads import Reads
 from tank_controller.api.routes import HttpApi, handlers, iggy_handlers
-from tank_controller.leader.report import trouble_name
+from tank_controller.leader.reports.report import trouble_name
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.http_api.access import Access
 from tank_protos.http_api.operations import PREFIX

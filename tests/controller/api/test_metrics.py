@@ -13,8 +13,8 @@ from prometheus_client.exposition import generate_latest
 from tank_controller.api.http import ControllerHttp
 from tank_controller.api.metrics_collector import ControllerCollector
 from tank_controller.commands.machine import Metadata
-from tank_controller.leader.broker_clocks import BrokerClocks
-from tank_controller.leader.liveness import Loss
+from tank_controller.leader.brokers.clocks import BrokerClocks
+from tank_controller.leader.brokers.liveness import Loss
 from tank_controller.node import DiskSpace, space_of
 from tank_controller.raft_node.readiness import Readiness
 from tank_controller.security.trust import NO_TRUST

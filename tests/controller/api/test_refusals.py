@@ -210,7 +210,7 @@ def test_a_fault_of_the_program_is_told_and_logged(
     def broken(load: pb.BrokerLoad) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("tank_controller.leader.report.broker_json", broken)
+    monkeypatch.setattr("tank_controller.leader.reports.report.broker_json", broken)
 
     async def story(ask: Ask) -> None:
         answer = await ask(Name.LIST_BROKERS)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import pytest
 
 from tank_controller.commands.machine import Metadata, UnknownEntryError
+from tank_controller.leader.brokers.streams import Stream
 from tank_controller.leader.raising import Raising
-from tank_controller.leader.streams import Stream
 from tank_controller.state.state import ClusterState, SnapshotError
 from tank_protos.error_codes import ErrorCode
 from tank_protos.feature_levels import Levels

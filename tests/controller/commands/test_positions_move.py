@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from tank_controller.leader.brokers.requests import query_answers
 from tank_controller.leader.raising import Raising
-from tank_controller.leader.requests import query_answers
 from tank_controller.state.state import ClusterState
 from tank_protos.error_codes import ErrorCode
 from tank_protos.feature_levels import FIRST, GROUPS, NATIVE_GROUPS

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
+from tank_controller.leader.brokers.streams import Stream
 from tank_controller.leader.raising import Raising
-from tank_controller.leader.streams import Stream
 from tank_controller.state.state import ClusterState
 from tank_protos.error_codes import ErrorCode
 from tank_protos.feature_levels import FIRST, GROUPS, IGGY, KAFKA, NATIVE_GROUPS

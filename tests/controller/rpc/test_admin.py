@@ -10,7 +10,7 @@ import pytest
 
 from tank_controller import limits
 from tank_controller.commands import commands
-from tank_controller.leader import iggy_names
+from tank_controller.leader.reports import iggy_names
 from tank_controller.leader.tasks import LeaderTasks
 from tank_controller.node import DiskSpace, NodeHost
 from tank_controller.rpc.admin import AdminService

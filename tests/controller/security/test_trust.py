@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 
 from tank_controller.commands import commands
-from tank_controller.leader.streams import Stream
+from tank_controller.leader.brokers.streams import Stream
 from tank_controller.raft.messages import NodeId
 from tank_controller.security.trust import Trust, open_secret
 from tank_controller.state.state import ClusterState

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tank_controller.leader import requests
+from tank_controller.leader.brokers import requests
 from tank_controller.state import view_parts
 from tank_controller.state.model import PositionState, TopicState
 from tank_controller.state.state import ClusterState

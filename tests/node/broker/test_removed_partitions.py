@@ -8,8 +8,8 @@ import pytest
 
 from tank_node.app.readiness import CatchingUp
 from tank_node.broker.maintenance import Maintenance
-from tank_node.cluster.iggy_link import IggyOutcome, NewIggyTopic
-from tank_node.cluster.iggy_parts import IggyOptionView
+from tank_node.cluster.iggy.link import IggyOutcome, NewIggyTopic
+from tank_node.cluster.iggy.parts import IggyOptionView
 from tank_node.cluster.view import TopicView
 from tank_protos.error_codes import ErrorCode
 from tank_protos.feature_levels import IGGY

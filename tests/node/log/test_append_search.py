@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from tank_node.log.append_search import first_appended_at, first_of_newest
+from tank_node.log.cleaning.maintenance import maintain
 from tank_node.log.log import PartitionLog
-from tank_node.log.maintenance import maintain
 from tank_node.log.settings import LogSettings
 from tests.support.storage.compacted import SETTINGS, put
 from tests.support.storage.kafka_logs import KAFKA, append_pairs

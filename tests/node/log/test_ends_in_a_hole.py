@@ -3,8 +3,8 @@ that a client put far ahead was never committed, or its leader had begun behind 
 
 import pytest
 
+from tank_node.log.cleaning.maintenance import maintain
 from tank_node.log.log import PartitionLog
-from tank_node.log.maintenance import maintain
 from tank_node.log.pushed import append_stretch
 from tank_node.log.refill import begin_anew
 from tank_node.log.settings import LogSettings

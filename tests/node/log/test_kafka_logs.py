@@ -2,10 +2,10 @@
 
 import pytest
 
+from tank_node.log.cleaning.maintenance import maintain
 from tank_node.log.log import LogState
-from tank_node.log.maintenance import maintain
-from tank_node.log.mend import mend
 from tank_node.log.producers import Outcome, ProducerVerdict
+from tank_node.log.recovery.mend import mend
 from tank_node.log.settings import LogSettings
 from tank_node.segment.record import FORMAT_KAFKA, MARKER, RECORD_BYTES, SPARSE, TRANSACTIONAL
 from tank_protos.kafka import control_batch, record_batch

@@ -4,8 +4,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from tank_node.log.cleaning.maintenance import maintain
 from tank_node.log.log import LogState
-from tank_node.log.maintenance import maintain
 from tank_node.log.producers import REMEMBERED_BATCHES, Outcome
 from tank_node.log.settings import LogSettings
 from tests.support.examples import examples

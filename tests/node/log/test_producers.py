@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from tank_node.log.maintenance import maintain
+from tank_node.log.cleaning.maintenance import maintain
 from tank_node.log.producers import (
     ACTIVE_FOR_MS,
     FORGOTTEN_AFTER_MS,

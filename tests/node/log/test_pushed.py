@@ -4,8 +4,8 @@ import random
 
 import pytest
 
+from tank_node.log.cleaning.maintenance import maintain
 from tank_node.log.log import LogState, PartitionLog
-from tank_node.log.maintenance import maintain
 from tank_node.log.producers import Outcome
 from tank_node.log.pushed import Pushed, append_stretch, last_of
 from tank_node.log.refill import begin_anew

@@ -2,8 +2,8 @@
 
 import pytest
 
+from tank_node.log.cleaning.maintenance import maintain
 from tank_node.log.log import PartitionLog
-from tank_node.log.maintenance import maintain
 from tank_node.log.pushed import append_stretch
 from tank_node.log.settings import LogSettings
 from tank_node.segment.errors import LogDiverged

@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
+from tank_node.log.cleaning.maintenance import maintain
 from tank_node.log.epoch_history import epoch_at
 from tank_node.log.log import LogState, PartitionLog
-from tank_node.log.maintenance import maintain
 from tank_node.log.producers import Outcome, Producers, ProducerVerdict
 from tank_node.log.pushed import append_stretch
 from tank_node.log.refill import begin_anew

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
+from tank_node.log.cleaning.maintenance import maintain
 from tank_node.log.log import LogState, PartitionLog
-from tank_node.log.maintenance import maintain
 from tank_node.log.settings import LogSettings
 from tank_node.segment.scrub import Scrubbed
 from tests.support.storage.logs import Folder, append, error_of, read_all

@@ -9,8 +9,8 @@ import pytest
 
 from tank_controller.limits import MAX_PARTITIONS_PER_COMMAND
 from tank_node.limits import Limits
+from tank_node.log.cleaning.maintenance import maintain
 from tank_node.log.log import LogState
-from tank_node.log.maintenance import maintain
 from tank_node.partition.waiters import ProducerStamp
 from tank_node.replication.role import Role
 from tank_node.replication.stream import STRETCH_BYTES

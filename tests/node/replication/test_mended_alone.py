@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tank_node.log.mend import mend
+from tank_node.log.recovery.mend import mend
 from tank_protos.error_codes import ErrorCode
 from tests.support.nodes.broker_cell import BrokerCell, Told
 from tests.support.nodes.leading import append, errors, members

@@ -5,9 +5,9 @@ import random
 
 import pytest
 
+from tank_node.log.cleaning.maintenance import maintain
 from tank_node.log.flush_work import TOGETHER_FROM, FlushWork, run_together
 from tank_node.log.log import LogState, PartitionLog
-from tank_node.log.maintenance import maintain
 from tank_node.log.settings import LogSettings
 from tank_node.segment.errors import LogDamaged, LogFailed
 from tests.support.storage.fault_disk import FaultDisk

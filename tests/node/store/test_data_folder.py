@@ -11,7 +11,7 @@ import pytest
 
 from tank_node.clock import SystemClock
 from tank_node.disk import OsDisk
-from tank_node.log.checkpoint import Checkpoint, CheckpointEntry, decode, encode
+from tank_node.log.recovery.checkpoint import Checkpoint, CheckpointEntry, decode, encode
 from tank_node.log.settings import LogSettings
 from tank_node.segment.errors import DataFolderError, DataFolderInUse, LogClosed, NewerFormat, StorageError
 from tank_node.store.data_folder import DataFolder

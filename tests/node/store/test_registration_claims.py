@@ -4,8 +4,8 @@ import copy
 
 import pytest
 
+from tank_node.log.cleaning.maintenance import maintain
 from tank_node.log.log import LogState
-from tank_node.log.maintenance import maintain
 from tank_node.log.settings import LogSettings
 from tank_node.store.claims import Claims
 from tests.support.storage.logs import DATA, FOLDER, TOPIC, Folder, append

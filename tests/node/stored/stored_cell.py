@@ -134,7 +134,7 @@ def numbered(found: Fetched) -> list[tuple[int, bytes]]:
 
 def stored_values(node: CellNode, place: Place = PLACE) -> list[bytes]:
     """Everything in a replica's log, committed or not."""
-    from tank_node.stored.reading import read_stored
+    from tank_node.stored.leader.reading import read_stored
 
     partition = replica(node, place)
     mark = partition.high_water_mark

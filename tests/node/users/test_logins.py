@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tank_node.cluster.users_view import UserView
+from tank_node.cluster.users.view import UserView
 from tank_node.users.failure_delays import FailureDelays
 from tank_node.users.limits import ANSWERS_HELD, FAILURES_KEPT_MS, HASH_KIB, HASH_PASSES, RECENT_LOGINS_MS
 from tank_node.users.logins import (

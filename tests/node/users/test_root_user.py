@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tank_node.cluster.users_link import NewUser, UserDone, UserOutcome
-from tank_node.cluster.users_view import UserView
+from tank_node.cluster.users.link import NewUser, UserDone, UserOutcome
+from tank_node.cluster.users.view import UserView
 from tank_node.users.root_credentials import (
     RootCredentials,
     RootCredentialsError,

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tank_node.cluster.users_view import UsersView
+from tank_node.cluster.users.view import UsersView
 from tank_node.users.limits import ROOT_LOGINS_WAITING, ROOT_LOOK_MS, ROOT_WAIT_MS
 from tank_node.users.logins import LoginOutcome, LoginRefusal, UserLogins
 from tank_node.users.reachable_logins import ReachableLogins

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from tank_node.cluster.users_view import TokenView, UsersView, UserView
+from tank_node.cluster.users.view import TokenView, UsersView, UserView
 from tank_node.users.password_threads import PasswordVerdict
 from tank_protos.users.permissions import Permissions
 from tank_protos.users.secret import Secret

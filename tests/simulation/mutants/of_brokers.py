@@ -221,7 +221,7 @@ MUTANTS = (
     ),
     Mutant(
         "a short index rebuilt by parsing at rf 3",
-        "tank_node.log.recovery.open_files_of",
+        "tank_node.log.recovery.recovery.open_files_of",
         "        if log.settings.replication_factor == 1:",
         "        if True:",
         told="an_index_ends_too_early",
@@ -302,7 +302,7 @@ MUTANTS = (
     ),
     Mutant(
         "a compacted batch loses a message that nothing superseded",
-        "tank_node.log.compaction.kept_messages",
+        "tank_node.log.cleaning.compaction.kept_messages",
         "if (newest.get(key, 0) <= number if key is not None else not is_empty)",
         "if (newest.get(key, 0) < number if key is not None else not is_empty)",
         told="a_log_is_compacted",
@@ -393,7 +393,7 @@ MUTANTS = (
     ),
     Mutant(
         "what has changed at the end of a log is cut, and stays in sync",
-        "tank_node.log.recovery._check",
+        "tank_node.log.recovery.recovery._check",
         "            sure or is_good_behind(",
         "            is_good_behind(",
         told="an_end_changes_while_its_process_is_down",
@@ -456,7 +456,7 @@ MUTANTS = (
     ),
     Mutant(
         "a new leader waits a whole session for a broker that does not come",
-        "tank_controller.leader.liveness.BrokerLiveness._judge",
+        "tank_controller.leader.brokers.liveness.BrokerLiveness._judge",
         "until_ms = min(until_ms, self._arrivals_end_ms or until_ms)",
         "pass",
         told="a_machine_with_both_leaders_is_lost",

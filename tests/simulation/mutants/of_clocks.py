@@ -30,7 +30,7 @@ MUTANTS = (
     ),
     Mutant(
         "the leading controller's clock is the measure where brokers' have no majority",
-        "tank_controller.leader.broker_clocks.BrokerClocks._agreed",
+        "tank_controller.leader.brokers.clocks.BrokerClocks._agreed",
         "        return found or majorities([*brokers, own.widened(self._half_ms)])",
         "        return found or [own]",
         Kind.CLUSTER,

@@ -165,7 +165,7 @@ MUTANTS = (
         told="a_broker_goes_back_after_the_roll",
         also=(
             (
-                "tank_controller.leader.registration.refusal",
+                "tank_controller.leader.brokers.registration.refusal",
                 "if why := levels.said(wanted).refusal(state.feature_level):",
                 'if why := "":',
             ),

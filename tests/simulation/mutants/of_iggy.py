@@ -22,7 +22,7 @@ MUTANTS = (
     ),
     Mutant(
         "a renamed stream is found by its old name, too",
-        "tank_node.cluster.iggy_view.IggyView._put_stream",
+        "tank_node.cluster.iggy.view.IggyView._put_stream",
         "        self._remove_stream(stream.number)\n",
         "",
         Kind.CLUSTER,

@@ -47,7 +47,7 @@ MUTANTS = (
     ),
     Mutant(
         "the controllers say that a group has no positions which they have dropped",
-        "tank_controller.leader.requests._refusal",
+        "tank_controller.leader.brokers.requests._refusal",
         "    if (state.feature_level >= NATIVE_GROUPS) is to_move:\n",
         "    if True:\n",
         Kind.CLUSTER,

@@ -71,7 +71,7 @@ MUTANTS = (
     ),
     Mutant(
         "a second process takes a broker's place while the first lives",
-        "tank_controller.leader.registration._another_lives",
+        "tank_controller.leader.brokers.registration._another_lives",
         "    return is_other and liveness.lives(",
         "    return False and liveness.lives(",
         Kind.CLUSTER,

@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Callable
 
-from tank_node.log import checkpoint
+from tank_node.log.recovery import checkpoint
 from tank_node.partition.waiters import ProducerStamp
 from tests.simulation.clients.consumers import MOST_BYTES, ONE_MESSAGE
 from tests.simulation.told.told import ToldStory, telling

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from tank_node.broker.forwarding import ForwardingPolicy
-from tank_node.cluster.iggy_link import IggyDone, IggyOutcome, IggyRequests, IggyTopicChange
-from tank_node.cluster.iggy_parts import StreamView
-from tank_node.cluster.iggy_view import IggyView
+from tank_node.cluster.iggy.link import IggyDone, IggyOutcome, IggyRequests, IggyTopicChange
+from tank_node.cluster.iggy.parts import StreamView
+from tank_node.cluster.iggy.view import IggyView
 from tank_node.cluster.view import TopicView
 from tank_node.iggy.settings import IggySettings
 from tank_protos.error_codes import ErrorCode

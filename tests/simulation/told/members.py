@@ -4,7 +4,7 @@ last."""
 from collections.abc import Callable
 from unittest.mock import patch
 
-from tank_controller.leader import deltas
+from tank_controller.leader.brokers import deltas
 from tank_node.log.refill import begin_anew
 from tests.simulation.told.told import telling
 from tests.simulation.world.world import SECOND, must

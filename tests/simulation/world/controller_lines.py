@@ -5,7 +5,7 @@ from tests.simulation.world.network import End, Stream
 
 
 class ControllerLine:
-    """A controller's end of a broker's stream: `tank_controller.leader.streams.BrokerLine`."""
+    """A controller's end of a broker's stream: `tank_controller.leader.brokers.streams.BrokerLine`."""
 
     def __init__(self, stream: Stream, end: End) -> None:
         self._stream = stream

@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 
 from tank_controller.commands.outcome import CommandOutcome
-from tank_controller.leader.broker_clocks import BrokerClocks
-from tank_controller.leader.brokers import BrokerStreams
+from tank_controller.leader.brokers.brokers import BrokerStreams
+from tank_controller.leader.brokers.clocks import BrokerClocks
 from tank_controller.leader.leadership import ControllerLeadership, LeaderParts
 from tank_controller.leader.proposals import Proposals
 from tank_controller.leader.raising import Raising

@@ -7,8 +7,8 @@ from click.testing import CliRunner, Result
 
 from tank_cli.cluster import controller_calls as way
 from tank_cli.main import main
-from tank_cli.shell import broker_reports
-from tank_cli.shell.broker_reports import AskedBroker
+from tank_cli.shell.brokers import reports as broker_reports
+from tank_cli.shell.brokers.reports import AskedBroker
 from tank_client.model import BrokerReport
 from tests.controller.cluster_for_tests import Cluster
 from tests.support.controllers.scripted_controllers import ScriptedControllers

@@ -16,12 +16,13 @@ from tank_node.cluster.link import (
     TopicAlteration,
     TopicOutcome,
 )
-from tank_node.cluster.user_requests import ControllerUserRequests
+from tank_node.cluster.users.requests import ControllerUserRequests
 from tank_node.cluster.view import BrokerView, ChangeKind, ClusterView, PartitionView, TopicChange, TopicView
 from tank_node.volume import Room
 from tank_protos import topic_settings
 from tank_protos.error_codes import ErrorCode
 from tank_protos.feature_levels import OWN
+from tank_protos.generated import control_pb2 as pb
 from tank_protos.topic_settings import SettingError
 from tank_protos.wire.names import INTERNAL_TOPICS, topic_name_problem
 from tests.support.controllers.instant_iggy import InstantIggy
@@ -147,6 +148,12 @@ class InstantController:
         show(self.view, *shown, without=(topic.topic_id,))
         for listener in self._listeners:
             listener(TopicChange(kind, topic))
+
+    def update(self, delta: pb.Delta) -> None:
+        """The view gets an update of the controllers, and the listeners hear of it."""
+        for change in self.view.apply(delta):
+            for listener in self._listeners:
+                listener(change)
 
     def add(self, name: str, partitions: int = 1, **settings: str) -> TopicView:
         """Creates a topic and returns it; underscores in the settings' names stand for dots."""

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from tank_controller.commands import commands
 from tank_controller.state.model import PartitionState, TopicState
 from tank_controller.state.state import ClusterState
-from tank_node.cluster.iggy_requests import ControllerIggyRequests
+from tank_node.cluster.iggy.requests import ControllerIggyRequests
 from tank_node.cluster.pending import Answered, Proposed
 from tank_node.cluster.view import ClusterView, TopicChange
 from tank_protos.error_codes import ErrorCode

@@ -7,9 +7,9 @@ from typing import Any, Self
 
 import grpc
 
-from tank_controller.leader import overview
-from tank_controller.leader.iggy_names import names_parts
-from tank_controller.leader.overview import Displaced
+from tank_controller.leader.reports import overview
+from tank_controller.leader.reports.iggy_names import names_parts
+from tank_controller.leader.reports.overview import Displaced
 from tank_controller.rpc.users import user_parts
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb

@@ -4,7 +4,7 @@ asked for is committed at once, and in the view."""
 from collections.abc import Callable, Sequence
 
 from tank_controller.commands.machine import Metadata
-from tank_controller.leader.requests import query_answers
+from tank_controller.leader.brokers.requests import query_answers
 from tank_node.clock import Clock
 from tank_node.cluster.link import ReplicaEnd
 from tank_node.cluster.pending import PendingRequests

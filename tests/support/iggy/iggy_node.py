@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tank_node.broker.broker import Broker
 from tank_node.broker.maintenance import Maintenance
-from tank_node.cluster.users_link import UserOutcome
+from tank_node.cluster.users.link import UserOutcome
 from tank_node.coordinators.groups_at_start import GroupsAtStart
 from tank_node.disk import Disk, OsDisk
 from tank_node.iggy.access import IggyAccess

@@ -1,7 +1,7 @@
 """Logs that are compacted."""
 
+from tank_node.log.cleaning.maintenance import maintain
 from tank_node.log.log import PartitionLog
-from tank_node.log.maintenance import maintain
 from tank_node.log.settings import LogSettings
 from tank_node.segment.batch_formats import format_of
 from tank_node.segment.record import FORMAT_KAFKA

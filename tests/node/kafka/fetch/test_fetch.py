@@ -8,7 +8,7 @@ import pytest
 from tank_node.broker.topic_ids import topic_uuid
 from tank_node.cluster.view import BrokerView, ChangeKind, PartitionView, TopicView
 from tank_node.limits import Limits
-from tank_node.log.mend import mend
+from tank_node.log.recovery.mend import mend
 from tank_protos import bundle, topic_settings
 from tank_protos.generated.kafka import FetchResponse
 from tank_protos.generated.kafka.fetch_request import FetchTopic

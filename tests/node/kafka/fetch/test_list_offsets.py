@@ -7,7 +7,7 @@ import pytest
 
 from tank_node.kafka.fetch import list_offsets
 from tank_node.limits import Limits
-from tank_node.log.maintenance import maintain
+from tank_node.log.cleaning.maintenance import maintain
 from tank_protos import bundle
 from tank_protos.generated.kafka import ListOffsetsRequest, ListOffsetsResponse
 from tank_protos.generated.kafka.list_offsets_request import ListOffsetsPartition, ListOffsetsTopic

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tank_node.cluster.iggy_parts import iggy_topic_view
+from tank_node.cluster.iggy.parts import iggy_topic_view
 from tank_node.cluster.view import NO_LEADER
 from tank_node.coordinators.view.view_groups import iggy_title
 from tank_node.peers.group_router import router_of
