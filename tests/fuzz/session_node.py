@@ -115,8 +115,8 @@ class LateController(InstantController):
     def list_groups(self, done: Callable[[GroupsOutcome], None]) -> None:
         super().list_groups(self._later(done))
 
-    def await_view(self, done: Callable[[bool], None]) -> None:
-        super().await_view(self._later(done))
+    def await_view(self, done: Callable[[bool], None], *, of_client: bool = False) -> None:
+        super().await_view(self._later(done), of_client=of_client)
 
 
 class InlineFlusher(Flusher):

@@ -197,9 +197,10 @@ class MetadataRequests(Protocol):
         """Ends the moves of these partitions: the added replicas are removed. Errors: NOT_ENOUGH_REPLICAS
         (the added ones hold messages that too few others have)."""
 
-    def await_view(self, done: Callable[[bool], None]) -> None:
+    def await_view(self, done: Callable[[bool], None], *, of_client: bool = False) -> None:
         """Calls `done` with True when the view has everything that was committed before this call, or with
-        False when the controllers gave no answer."""
+        False when the controllers gave no answer. `of_client`: a client waits for it, so it fails at once
+        while no controller leads."""
 
     def create_topic(self, topic: NewTopic, done: Callable[[TopicOutcome], None]) -> None:
         """Creates a topic. Errors: TOPIC_EXISTS, INVALID_NAME, INVALID_PARTITIONS, INVALID_SETTING,

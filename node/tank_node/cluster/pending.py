@@ -59,6 +59,15 @@ class Pending:
             self.answered(pb.QueryAnswer(error=error, message=message))
 
 
+@dataclass(slots=True, frozen=True)
+class Unseen:
+    """A callback that waits until the view has an entry of the controllers' log."""
+
+    index: int
+    deadline_ms: int
+    done: Callable[[], None]
+
+
 class PendingRequests:
     """The requests of one process, over all its streams.
 
@@ -78,6 +87,8 @@ class PendingRequests:
         self._last_request = 0
         self._told_index = 0
         """The highest log index that an outcome named: committed, but perhaps not in the view yet."""
+        self._unseen: list[Unseen] = []
+        """Callbacks that wait for the view."""
 
     def propose(
         self,
@@ -149,6 +160,26 @@ class PendingRequests:
         for number in ended:
             self._pending.pop(number).fail(ErrorCode.TIMED_OUT, _NO_LINE)
 
+    def when_seen(self, index: int, done: Callable[[], None]) -> None:
+        """Calls `done` when the view has this entry of the controllers' log: at once, or after the update
+        with it. Calls it without the entry after PENDING_MS, or if too many wait: a view that is sent the
+        whole state takes seconds."""
+        if self._view.index >= index or len(self._unseen) >= MAX_PENDING:
+            done()
+        else:
+            self._unseen.append(Unseen(index, self._deadline_ms(), done))
+
+    def view_moved(self) -> None:
+        """Calls those that waited for what the view has now."""
+        self._call_unseen(lambda each: each.index <= self._view.index)
+
+    def _call_unseen(self, is_due: Callable[[Unseen], bool]) -> None:
+        if self._unseen:
+            due = [each for each in self._unseen if is_due(each)]
+            self._unseen = [each for each in self._unseen if not is_due(each)]
+            for each in due:
+                each.done()
+
     def tick(self) -> None:
         """Fails requests that waited too long, and while no controller leads those of clients that were never
         sent. A request that was sent waits on: it may have been carried out, which the next leader will
@@ -161,6 +192,7 @@ class PendingRequests:
         while self._pending and (first := next(iter(self._pending.items())))[1].deadline_ms <= now_ms:
             del self._pending[first[0]]
             first[1].fail_in_vain("no controller that leads answered: try again")
+        self._call_unseen(lambda each: each.deadline_ms <= now_ms)
 
     def on_outcome(self, outcome: pb.ProposalOutcome) -> None:
         """Takes a proposal's outcome; one that comes twice is passed on once."""

@@ -113,13 +113,16 @@ class ControllerRequests:
 
         self._pending.propose(command, answer, of_client=of_client)
 
-    def await_view(self, done: Callable[[bool], None]) -> None:
+    def await_view(self, done: Callable[[bool], None], *, of_client: bool = False) -> None:
         """As MetadataRequests. A controller of an older version, without this query, refuses it."""
 
         def answer(found: pb.QueryAnswer) -> None:
-            done(not found.error and self._view.index >= found.index)
+            if found.error:
+                done(False)
+            else:
+                self._pending.when_seen(found.index, lambda: done(self._view.index >= found.index))
 
-        self._pending.query(pb.BrokerQuery(view=pb.ViewQuery()), answer)
+        self._pending.query(pb.BrokerQuery(view=pb.ViewQuery()), answer, of_client=of_client)
 
     # --- topics ---
 

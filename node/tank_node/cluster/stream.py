@@ -250,6 +250,7 @@ class ControllerStream:
         if taken is Update.INCOMPLETE:
             return
         self._take_epoch()
+        self._pending.view_moved()
         if taken is Update.BROKERS_CHANGED:
             self._beat()  # the controllers unfence a broker whose heartbeat shows that its view is current
 

@@ -54,8 +54,32 @@ def _row(
     carries: Carries = Carries.FIELDS,
 ) -> IggyCommand:
     handle = _at_first_use(module, function or code.name.lower())
-    return IggyCommand(code, handle, access, eras, carries)
+    return IggyCommand(code, handle, access, eras, carries, code in _CHANGES)
 
+
+_CHANGES: Final = frozenset(
+    {
+        IggyCode.CREATE_USER,
+        IggyCode.DELETE_USER,
+        IggyCode.UPDATE_USER,
+        IggyCode.UPDATE_PERMISSIONS,
+        IggyCode.CHANGE_PASSWORD,
+        IggyCode.DELETE_STREAM,
+        IggyCode.UPDATE_STREAM,
+        IggyCode.PURGE_STREAM,
+        IggyCode.CREATE_TOPIC,
+        IggyCode.DELETE_TOPIC,
+        IggyCode.UPDATE_TOPIC,
+        IggyCode.PURGE_TOPIC,
+        IggyCode.ADD_PARTITIONS,
+        IggyCode.REMOVE_PARTITIONS,
+        IggyCode.DELETE_SEGMENTS,
+        IggyCode.CREATE_CONSUMER_GROUP,
+        IggyCode.DELETE_CONSUMER_GROUP,
+    }
+)
+"""The commands that change or remove what they name, or make something in it. Streams, topics, groups and
+users may get other names, so each of these is looked up in a view that is not behind."""
 
 _ROWS: Final = (
     _row(IggyCode.PING, "system", CommandAccess.PUBLIC),

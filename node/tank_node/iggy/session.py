@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 from struct import Struct
 from typing import Final
 
@@ -85,6 +86,9 @@ class IggyCommand:
     eras: range = EVERY_ERA
     """The versions of the eras that know the command."""
     carries: Carries = Carries.FIELDS
+    is_change: bool = False
+    """It changes or removes what it names: it begins when the broker's view has all that was committed before
+    it came, so that a name is never that of something else in the meantime."""
 
     @property
     def name(self) -> str:
@@ -411,7 +415,23 @@ class IggySession(Session):
         denied = self._denial(command)
         if denied is not None:
             call.fail(denied)
+        elif command.is_change:
+            kept = memoryview(bytes(payload))  # the frame's buffer is used again
+            begin = partial(self._begin_change, call, command, kept)
+            self.broker.link.requests.await_view(begin, of_client=True)
+        else:
+            self._handle(call, command, payload)
+
+    def _begin_change(self, call: IggyCall, command: IggyCommand, payload: memoryview, is_new: bool) -> None:
+        """is_new: whether the view has all that was committed before the request came."""
+        if self.closed:
             return
+        if is_new:
+            self._handle(call, command, payload)
+        else:
+            call.fail(IggyTrouble.LEADER_UNKNOWN)
+
+    def _handle(self, call: IggyCall, command: IggyCommand, payload: memoryview) -> None:
         try:
             command.handle(call, payload)
         except IggyRefusal as refused:

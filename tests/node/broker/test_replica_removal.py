@@ -29,7 +29,7 @@ class SlowController(InstantController):
         super().__init__()
         self.waiting: list[Callable[[bool], None]] = []
 
-    def await_view(self, done: Callable[[bool], None]) -> None:
+    def await_view(self, done: Callable[[bool], None], *, of_client: bool = False) -> None:
         self.waiting.append(done)
 
 

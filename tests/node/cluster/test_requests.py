@@ -3,7 +3,7 @@
 import pytest
 
 from tank_node.cluster.link import NewTopic, TopicAlteration, TopicOutcome
-from tank_node.cluster.pending import PendingRequests
+from tank_node.cluster.pending import LEADERLESS_MS, PendingRequests
 from tank_node.cluster.requests import ControllerRequests
 from tank_node.cluster.view import ClusterView, TopicView
 from tank_protos import feature_levels
@@ -20,15 +20,27 @@ class Broker:
     def __init__(self, level: int) -> None:
         view = ClusterView("cluster", 1, feature_level=level)
         show(view, TopicView(7, "t", 1, TopicSettings(), {}, []))
-        pending = PendingRequests(view, ManualClock(), lambda: 0)
+        self.view = view
+        self.pending = PendingRequests(view, ManualClock(), lambda: self.silence_ms)
+        self.silence_ms = 0
         self._sent: list[pb.BrokerUp] = []
-        pending.line_taken(self._sent.append)
-        self.requests = ControllerRequests(view, pending)
+        self.pending.line_taken(self._sent.append)
+        self.requests = ControllerRequests(view, self.pending)
         self.outcomes: list[TopicOutcome] = []
 
     @property
     def commands(self) -> list[pb.Command]:
         return [message.proposal.command for message in self._sent]
+
+    def is_at(self, index: int, *, error: ErrorCode = ErrorCode.NONE) -> None:
+        """The controllers' answer to the last query: they are at this index."""
+        request_id = self._sent[-1].query.request_id
+        self.pending.on_answer(pb.QueryAnswer(request_id=request_id, index=index, error=error))
+
+    def sees(self, index: int) -> None:
+        """The view gets what they had at this index."""
+        self.view.index = index
+        self.pending.view_moved()
 
 
 def chosen(assignments: list[pb.Assignment]) -> list[list[int]]:
@@ -73,3 +85,32 @@ def test_without_a_choice_the_controllers_choose_at_every_level(level: int) -> N
     broker.requests.create_topic(NewTopic("new", 1), broker.outcomes.append)
     (create,) = broker.commands
     assert not create.create_topic.assignments
+
+
+def test_the_view_is_awaited_until_it_has_what_was_committed() -> None:
+    """While it is sent the whole state, the answer to the question comes before that state."""
+    broker = Broker(feature_levels.IGGY)
+    told: list[bool] = []
+    broker.requests.await_view(told.append)
+    broker.is_at(30)
+    broker.sees(29)
+    assert not told
+    broker.sees(31)
+    assert told == [True]
+    broker.requests.await_view(told.append)
+    broker.is_at(31)
+    assert told == [True, True]
+    broker.requests.await_view(told.append)
+    broker.is_at(0, error=ErrorCode.INVALID_REQUEST)
+    assert told == [True, True, False], "a controller of an older version"
+
+
+def test_a_client_learns_at_once_that_no_controller_can_say_what_was_committed() -> None:
+    broker = Broker(feature_levels.IGGY)
+    told: list[bool] = []
+    broker.pending.line_ended()
+    broker.silence_ms = LEADERLESS_MS + 1
+    broker.requests.await_view(told.append)
+    assert not told
+    broker.requests.await_view(told.append, of_client=True)
+    assert told == [False]

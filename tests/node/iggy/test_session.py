@@ -1,16 +1,19 @@
 """The order of answers, repeats of framed requests, and what a session shows of itself."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tank_node.iggy.dispatch import COMMANDS
 from tank_protos.error_codes import ConnectionProtocol
+from tank_protos.generated import control_pb2 as pb
 from tank_protos.generated.iggy import (
     ClientDetails,
     CreateStreamRequest,
     CreateTopicRequest,
+    DeleteStreamRequest,
+    DeleteTopicRequest,
     GetClusterMetadataRequest,
     GetClusterMetadataResponse,
     GetMeRequest,
@@ -21,9 +24,11 @@ from tank_protos.generated.iggy import (
 from tank_protos.iggy import classic
 from tank_protos.iggy.commands import IggyCode
 from tank_protos.iggy.eras import A1, B3, V11
+from tank_protos.iggy.errors import IggyError
 from tank_protos.iggy.identifiers import of_name
 from tank_protos.iggy.kinds import PartitioningKind
 from tank_protos.iggy.partitioning import Partitioning
+from tank_protos.wire.message import Message
 from tests.support.iggy.iggy_line import IggyLine, IggyStatus, logged_in
 from tests.support.iggy.iggy_node import IggyNode
 from tests.support.iggy.iggy_sends import send_payload
@@ -95,6 +100,70 @@ def test_a_client_sees_itself_and_the_broker_the_client(node: IggyNode) -> None:
     assert (facts.protocol, facts.client_id) == (ConnectionProtocol.IGGY, "iggy")
     assert (facts.software, facts.software_version) == ("iggy B3", "0.9.0")
     assert "get_me" in facts.requests
+
+
+class LateView:
+    """Controllers whose answers about their state wait for a test."""
+
+    def __init__(self, node: IggyNode, patch: pytest.MonkeyPatch) -> None:
+        self.asked: list[Callable[[bool], None]] = []
+        patch.setattr(node.state.requests, "await_view", self._await_view)
+
+    def _await_view(self, done: Callable[[bool], None], *, of_client: bool = False) -> None:
+        assert of_client, "a client is not kept waiting while no controller leads"
+        self.asked.append(done)
+
+
+def renamed(node: IggyNode, name: str) -> None:
+    """Another broker's client gives the topic another name."""
+    topic = node.state.view.topic("main.orders")
+    assert topic is not None
+    alter = pb.AlterIggyTopic(topic_id=topic.topic_id, name=name)
+    assert not node.state.apply(pb.Command(alter_iggy_topic=alter)).error
+
+
+def test_a_change_begins_when_the_view_has_all_that_was_committed(
+    node: IggyNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The topic of that name is another one by then, or none: no other topic is deleted in its place."""
+    line = logged_in(node, B3)
+    line.tell(CreateStreamRequest(name="main"))
+    line.tell(CreateTopicRequest(stream=of_name("main"), partitions_count=1, name="orders"))
+    late = LateView(node, monkeypatch)
+    line.send(IggyCode.DELETE_TOPIC, payload_of(DeleteTopicRequest(of_name("main"), of_name("orders"))))
+    assert line.answers() == []
+    renamed(node, "kept")
+    late.asked.pop()(True)
+    assert line.answers() == [IggyError.TOPIC_NAME_NOT_FOUND]
+    assert node.state.view.topic("main.orders") is not None, "for clients of other protocols"
+
+
+def test_a_change_is_refused_while_the_controllers_do_not_answer(
+    node: IggyNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = logged_in(node, B3)
+    late = LateView(node, monkeypatch)
+    line.send(IggyCode.DELETE_STREAM, payload_of(DeleteStreamRequest(of_name("main"))))
+    late.asked.pop()(False)
+    assert line.answers() == [IggyError.DISCONNECTED]
+    line.send(IggyCode.DELETE_STREAM, payload_of(DeleteStreamRequest(of_name("main"))))
+    line.close()
+    late.asked.pop()(True)
+    assert line.answers() == []
+
+
+def test_what_changes_nothing_does_not_ask_the_controllers(
+    node: IggyNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = logged_in(node, B3)
+    late = LateView(node, monkeypatch)
+    line.raw(IggyCode.GET_STREAMS)
+    line.raw(IggyCode.PING)
+    assert late.asked == []
+
+
+def payload_of(request: Message) -> bytes:
+    return b"".join(request.encode(B3.version))
 
 
 def test_an_unknown_library_is_served_as_the_newest_classic_era_and_counted(node: IggyNode) -> None:

@@ -173,11 +173,16 @@ def test_a_coordinator_that_is_cut_off_is_not_waited_for_for_ever(cell: BrokerCe
     commit(cell, client, 7)
 
 
+def no_answer(done: Callable[[bool], None], *, of_client: bool = False) -> None:
+    """Of the controllers."""
+    done(False)
+
+
 def test_a_broker_that_may_have_been_replaced_shows_no_positions(cell: BrokerCell) -> None:
     client = cell.nodes[1].client()
     commit(cell, client, 5)
     controller = cell.nodes[1].controller
-    controller.await_view = lambda done: done(False)  # type: ignore[method-assign]
+    controller.await_view = no_answer  # type: ignore[method-assign]
     for other in (2, 3):
         cell.disconnect(1, other)
     client.send(FetchPositionsRequest(0, 3, "g"))
@@ -197,7 +202,7 @@ def test_while_the_controllers_are_silent_the_replicas_say_who_coordinates(cell:
     controller.silence_ms = 3_000
     assert numbers(fetched(cell, client)) == {(TOPIC, 0): 5}
     controller.silence_ms = 0
-    controller.await_view = lambda done: done(False)  # type: ignore[method-assign]
+    controller.await_view = no_answer  # type: ignore[method-assign]
     assert numbers(fetched(cell, client)) == {(TOPIC, 0): 5}
 
 

@@ -280,7 +280,7 @@ class GroupMember(KafkaClient, Client):
     def _says_again(self) -> bool:
         """Whether it commits once more what it doesn't know to be committed."""
         unknown = any(text in self.book.given_up for _, text in self.commits.values())
-        # After a rebalance it goes on where the coordinator says: what it had committed before is no more of it.
+        # After a rebalance it goes on where the coordinator says, and not where it was before.
         moved = any(offset != self.place.positions[each] for each, (offset, _) in self.commits.items())
         return unknown and not moved and self.world.chance(0.5)
 

@@ -211,7 +211,7 @@ class InstantController:
         self.publish(ChangeKind.ALTERED, TopicView(topic.topic_id, topic.name, 1, settings, text, placed))
         return done(TopicOutcome(ErrorCode.NONE, "", topic.topic_id))
 
-    def await_view(self, done: Callable[[bool], None]) -> None:
+    def await_view(self, done: Callable[[bool], None], *, of_client: bool = False) -> None:
         done(True)
 
     def delete_topic(self, name: str, done: Callable[[TopicOutcome], None]) -> None:

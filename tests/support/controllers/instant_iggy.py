@@ -6,7 +6,7 @@ from tank_controller.commands import commands
 from tank_controller.state.model import PartitionState, TopicState
 from tank_controller.state.state import ClusterState
 from tank_node.cluster.iggy.requests import ControllerIggyRequests
-from tank_node.cluster.pending import Answered, Proposed
+from tank_node.cluster.pending import Proposed
 from tank_node.cluster.view import ClusterView, TopicChange
 from tank_protos.error_codes import ErrorCode
 from tank_protos.feature_levels import IGGY
@@ -49,9 +49,9 @@ class InstantIggy(ControllerIggyRequests):
             self._tell(change)
         done(outcome.as_message())
 
-    def query(self, query: pb.BrokerQuery, done: Answered) -> None:
+    def when_seen(self, index: int, done: Callable[[], None]) -> None:
         """As PendingRequests."""
-        done(pb.QueryAnswer(index=self.shown.index))
+        done()
 
     def _learn(self, topic_id: int) -> None:
         """Takes over a topic that was created without a command."""

@@ -173,11 +173,8 @@ class ControllerIggyRequests:
         def answer(outcome: pb.ProposalOutcome) -> None:
             error = known_error(outcome.error)
             said = IggyOutcome(error, outcome.message, outcome.number, outcome.topic_id)
-            if error is ErrorCode.NONE and outcome.index > self._view.index:
-                # The answer to this comes behind the change.
-                self._pending.query(pb.BrokerQuery(view=pb.ViewQuery()), lambda found: done(said))
-            else:
-                done(said)
+            # A change that the client hears of is in the view: the client's next request may rely on it.
+            self._pending.when_seen(0 if error else outcome.index, lambda: done(said))
 
         self._pending.propose(command, answer, of_client=True, unsent_error=ErrorCode.NO_LEADER)
 

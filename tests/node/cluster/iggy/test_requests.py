@@ -4,7 +4,7 @@ import pytest
 
 from tank_node.cluster.iggy.link import IggyOutcome, IggyTopicChange, NewIggyTopic
 from tank_node.cluster.iggy.parts import IggyGroupView, IggyOptionView, IggyTopicView, StreamView
-from tank_node.cluster.pending import PendingRequests
+from tank_node.cluster.pending import PENDING_MS, PendingRequests
 from tank_node.cluster.requests import ControllerRequests
 from tank_node.cluster.view import ClusterView, PartitionView, TopicView
 from tank_protos import feature_levels
@@ -37,7 +37,8 @@ class Broker:
 
     def __init__(self, level: int = feature_levels.IGGY) -> None:
         self.view = ClusterView("cluster", 1, feature_level=level)
-        self.pending = PendingRequests(self.view, ManualClock(), lambda: 0)
+        self.clock = ManualClock()
+        self.pending = PendingRequests(self.view, self.clock, lambda: 0)
         self.sent: list[pb.BrokerUp] = []
         self.pending.line_taken(self.sent.append)
         requests = ControllerRequests(self.view, self.pending)
@@ -48,6 +49,11 @@ class Broker:
     @property
     def heard(self) -> "list[IggyOutcome]":
         return self.outcomes
+
+    def sees(self, index: int) -> None:
+        """The view gets what the controllers had at this index."""
+        self.view.index = index
+        self.pending.view_moved()
 
     @property
     def command(self) -> pb.Command:
@@ -114,9 +120,9 @@ def test_the_answer_carries_the_number_and_comes_when_the_view_has_the_change() 
     broker.requests.create_stream("a", broker.outcomes.append)
     broker.answer(number=4, topic_id=9, index=30)
     assert not broker.heard, "the view is at an earlier entry"
-    query = broker.sent[-1].query
-    assert query.HasField("view")
-    broker.pending.on_answer(pb.QueryAnswer(request_id=query.request_id, index=30))
+    broker.sees(29)
+    assert not broker.heard
+    broker.sees(30)
     assert broker.heard == [IggyOutcome(ErrorCode.NONE, "", 4, 9)]
     broker.view.index = 40
     broker.requests.create_stream("b", broker.outcomes.append)
@@ -125,6 +131,18 @@ def test_the_answer_carries_the_number_and_comes_when_the_view_has_the_change() 
     broker.requests.create_stream("c", broker.outcomes.append)
     broker.answer(error=ErrorCode.STREAM_EXISTS, index=50)
     assert broker.heard[-1].error is ErrorCode.STREAM_EXISTS
+
+
+def test_a_client_is_not_kept_waiting_by_a_view_that_stands_still() -> None:
+    broker = Broker()
+    broker.requests.create_stream("a", broker.outcomes.append)
+    broker.answer(number=4, index=30)
+    broker.clock.pass_ms(PENDING_MS - 1)
+    broker.pending.tick()
+    assert not broker.heard
+    broker.clock.pass_ms(1)
+    broker.pending.tick()
+    assert [each.number for each in broker.heard] == [4], "it is committed"
 
 
 def test_a_repeat_is_known_by_its_maker_and_another_request_has_another() -> None:

@@ -125,9 +125,8 @@ def test_the_outcome_comes_when_the_view_has_the_change() -> None:
     request_id = broker.sent.pop().proposal.request_id
     broker.pending.on_outcome(pb.ProposalOutcome(request_id=request_id, index=30))
     assert not broker.told, "the view is at an earlier entry"
-    (asked,) = broker.sent
-    assert asked.query.HasField("view")
-    broker.pending.on_answer(pb.QueryAnswer(request_id=asked.query.request_id, index=30))
+    broker.view.index = 30
+    broker.pending.view_moved()
     assert broker.told == [UserOutcome(ErrorCode.NONE)]
 
 
