@@ -14,6 +14,7 @@ MOST_LINES, MOST_ATTRIBUTES, MOST_METHODS, MOST_ARGUMENTS = 500, 15, 25, 6
 FILES: Final = {
     "node/tank_node/app/config.py": "one table of options, and how each value is read",
     "node/tank_node/coordinators/group_partition.py": "what is asked of one partition's groups",
+    "node/tank_node/iggy/session.py": "one connection: a request, its call and its answer name each other",
     "node/tank_node/limits.py": "one table of limits, each with its reason",
     "node/tank_node/partition/partition.py": "one replica: every method reads or changes the same few states",
     "protos/tank_compiler/emit/decode.py": "one decoder: arrays, texts and tags call each other",
