@@ -110,6 +110,15 @@ class IggyGroupHere:
         """Whether a member has done with a partition that it is to give up."""
         return any(each.released() for each in self.members.values())
 
+    def has_released_since(self, said: IggyGroupSaid) -> bool:
+        """Whether a member has done with a partition that this word about the group does not give up yet."""
+        given_up = {(each.connection, each.partition) for each in said.released}
+        return any(
+            (each.name.connection, number) not in given_up
+            for each in self.members.values()
+            for number in each.released()
+        )
+
     def hear(
         self, told: IggyGroupTold, said: Sequence[int], sequence: int, sent_ms: int
     ) -> list[tuple[Settled, ErrorCode]]:

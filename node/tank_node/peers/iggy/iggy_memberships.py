@@ -257,8 +257,10 @@ class IggyMemberships:
             for connection in named:
                 if connection not in group.members and connection in self._of_connection:
                     self._of_connection[connection].discard(each.born)
-            if group.has_released:
+            if group.has_released_since(each):
                 self._say_soon(each.born)
+            elif group.has_released:  # the coordinator could not take it: not at once again, for ever
+                self._timer.by(self._now_ms() + SOON_MS)
             for done, error in settled:
                 done(error)
         self._judge_waiting()
@@ -272,7 +274,7 @@ class IggyMemberships:
             done(error)
         for born in [born for born, group in self._groups.items() if group.is_over(now_ms)]:
             del self._groups[born]
-        waits = [group for group in self._groups.values() if group.waits]
+        waits = [group for group in self._groups.values() if group.waits or group.has_released]
         if now_ms - self._beat_ms >= BEAT_MS:
             self._beat_ms = now_ms
             self._say(list(self._groups.values()))

@@ -8,7 +8,7 @@ import pytest
 from tank_node.cluster.iggy.parts import iggy_topic_view
 from tank_node.cluster.view import NO_LEADER
 from tank_node.coordinators.view.view_groups import iggy_title
-from tank_node.peers.group_router import router_of
+from tank_node.peers.group_router import Told, router_of
 from tank_node.peers.group_service import Asker
 from tank_node.session import Session
 from tank_protos.error_codes import ErrorCode, GroupStateCode
@@ -21,12 +21,14 @@ from tank_protos.generated.tank import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
     IggyGroupSaid,
+    IggyGroupTold,
     IggyMemberListed,
     IggyMembersRequest,
     IggyMembersResponse,
     ListGroupsRequest,
     ListGroupsResponse,
 )
+from tank_protos.wire.message import Message
 from tank_protos.wire.names import GROUPS_TOPIC
 from tests.node.peers.group_cell import TOPIC, ask, commit_of
 from tests.node.peers.iggy.iggy_cell import (
@@ -279,3 +281,33 @@ def test_a_message_about_many_groups_is_answered_for_each(cell: BrokerCell) -> N
         ErrorCode.UNKNOWN_GROUP,
         ErrorCode.COORDINATOR_LOADING,
     ]
+
+
+def test_a_partition_that_the_coordinator_cannot_take_back_is_not_offered_in_every_tick(
+    cell: BrokerCell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A coordinator in the same process answers at once: the tick would never end."""
+    join(cell, 2, 2)
+    members = members_at(cell, 2)
+    assert members.begin_poll(BORN, 2, 1) is ErrorCode.NONE
+    assert members.begin_poll(BORN, 2, 3) is ErrorCode.NONE
+    begin_join(cell, 3, 3)
+    cell.run(2_500)
+    offers: list[IggyMembersRequest] = []
+
+    def refuses(leader: int, request: Message, sender: Session, done: Told) -> None:
+        assert isinstance(request, IggyMembersRequest)
+        offers.append(request)
+        refused = IggyGroupTold(ErrorCode.FENCED_MEMBER_EPOCH)
+        done(IggyMembersResponse([refused] * len(request.groups)))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(router_of(cell.nodes[2].broker), "ask_broker", refuses)
+        members.polled(BORN, 2, 1, None)
+        members.polled(BORN, 2, 3, None)
+        cell.run(500)
+    assert [each.partition for each in offers[0].groups[0].released]
+    assert 3 <= len(offers) <= 10
+    cell.run(2_500)
+    held = may_poll(cell, 2, 2), may_poll(cell, 3, 3)
+    assert [len(each) for each in held] == [2, 2], "the coordinator takes it when it can"
