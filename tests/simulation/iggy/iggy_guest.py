@@ -67,6 +67,16 @@ class IggyGuest:
         must(not status, "%s is refused request %s with %s", self._name, code, status)
         return answer
 
+    def begin(self, request: Message) -> None:
+        """Sends a request, and goes on: `awaited` waits for the answer."""
+        self._begin(request.ID, b"".join(request.encode(B3.version)))
+
+    def awaited(self) -> int:
+        """The status of the answer to what was begun."""
+        self._story.until(lambda: bool(self._answers), f"an answer to {self._name}", ANSWERS_WITHIN_US)
+        ((status, _),) = self._answers
+        return status
+
     def send(self, partition: int, *values: bytes) -> None:
         """A send for each of these."""
         chosen = Partitioning(PartitioningKind.PARTITION, partition)
@@ -99,8 +109,7 @@ class IggyGuest:
 
     def begin_next_of(self, partition: int, count: int) -> None:
         """As `next_of`; the answer is not waited for."""
-        request = self._polls(ALONE, partition, count, stores=True)
-        self._begin(request.ID, b"".join(request.encode(B3.version)))
+        self.begin(self._polls(ALONE, partition, count, stores=True))
 
     def _poll(self, who: IggyConsumer, partition: int | None, count: int, *, stores: bool) -> Polled:
         return read_poll(B3, self.ask(self._polls(who, partition, count, stores=stores)))

@@ -29,6 +29,14 @@ MUTANTS = (
         told="a_stream_and_its_topic_are_renamed_under_readers",
     ),
     Mutant(
+        "a broker that is behind deletes the topic that had the name before",
+        "tank_node.iggy.session.IggySession._carry_out",
+        "        elif command.is_change:\n",
+        "        elif False:\n",
+        Kind.CLUSTER,
+        told="a_topic_is_deleted_by_its_name_through_a_broker_that_is_behind",
+    ),
+    Mutant(
         "a partition that moves is polled by two members at once",
         "tank_node.coordinators.iggy.holdings.Holdings.share",
         "                self.pending[number] = PendingPartition(members[place], since_ms, first)\n",

@@ -17,8 +17,10 @@ from tank_protos.generated.iggy import (
     CreateConsumerGroupRequest,
     CreateStreamRequest,
     CreateTopicRequest,
+    DeleteTopicRequest,
     PurgeTopicRequest,
     RemovePartitionsRequest,
+    UpdateTopicRequest,
 )
 from tank_protos.iggy.identifiers import of_name
 from tank_protos.wire.names import GROUPS_TOPIC
@@ -361,6 +363,27 @@ def a_topic_is_purged_under_a_consumer() -> None:
         story.rest()
 
 
+def a_topic_is_deleted_by_its_name_through_a_broker_that_is_behind() -> None:
+    """A topic is renamed, and another one gets its name, while a broker hears nothing of the controllers. A
+    client of that broker deletes the topic of that name: the renamed one stays, with its messages."""
+    with _serving(1) as (story, topic_id):
+        a, b, _ = story.cast
+        guest, late = IggyGuest(story, a, "guest"), IggyGuest(story, b, "late")
+        guest.send(0, b"to be kept")
+        story.network.cut([b.name], list(story.controllers), one_way=False)
+        guest.ask(UpdateTopicRequest(of_name(STREAM), of_name(TOPIC), name="kept"))
+        another = CreateTopicRequest(of_name(STREAM), partitions_count=1, replication_factor=3, name=TOPIC)
+        guest.ask(another)
+        late.begin(DeleteTopicRequest(of_name(STREAM), of_name(TOPIC)))
+        story.go_on(500 * MS)
+        story.network.heal()
+        status = late.awaited()
+        must(topic_id in story.state.topics, "the renamed topic is deleted")
+        names = [topic.iggy.name for topic in story.state.topics.values() if topic.iggy is not None]
+        must(not status and names == ["kept"], "there are %s, after %s", tuple(names), status)
+        story.rest()
+
+
 STORIES: tuple[Callable[[], None], ...] = (
     a_topic_is_purged_under_writers,
     a_stream_and_its_topic_are_renamed_under_readers,
@@ -371,4 +394,5 @@ STORIES: tuple[Callable[[], None], ...] = (
     a_poll_is_answered_when_its_consumer_has_gone_on,
     a_partition_is_removed_and_added_under_a_consumer,
     a_topic_is_purged_under_a_consumer,
+    a_topic_is_deleted_by_its_name_through_a_broker_that_is_behind,
 )
