@@ -380,7 +380,7 @@ def test_a_full_disk_is_named_with_the_command_that_helps() -> None:
     ],
 )  # fmt: skip
 def test_each_sentence_has_its_place_in_the_page(words: str) -> None:
-    code = (Path(broker_reports.__file__).parents[1] / "cluster/advice.py").read_text(encoding="utf-8")
+    code = (Path(broker_reports.__file__).parents[2] / "cluster/advice.py").read_text(encoding="utf-8")
     assert words in code
     assert words in PAGE
 

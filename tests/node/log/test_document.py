@@ -11,6 +11,7 @@ from tank_node.segment.record import RECORD, Record
 
 PAGE = (Path(__file__).parents[3] / "docs" / "log.md").read_text()
 FOLDERS = tuple(Path(str(room.__file__)).parent for room in (tank_node.log, tank_node.segment))
+NODE = FOLDERS[0].parent
 WIDTHS = {"B": ("u8", 1), "H": ("u16", 2), "I": ("u32", 4), "Q": ("u64", 8)}
 
 
@@ -60,15 +61,15 @@ def imports(path: Path) -> set[str]:
     found = set()
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.ImportFrom):
-            package, _, room = (node.module or "").partition(".")
-            room, _, module = room.partition(".")
-            if package == "tank_node" and room in ("log", "segment"):
-                found |= {module} if module else {alias.name for alias in node.names}
+            package, *rooms = (node.module or "").split(".")
+            if package == "tank_node" and rooms[:1] in (["log"], ["segment"]):
+                is_room = NODE.joinpath(*rooms).is_dir()
+                found |= {alias.name for alias in node.names} if is_room else {rooms[-1]}
     return found
 
 
 def modules() -> dict[str, Path]:
-    return {path.stem: path for folder in FOLDERS for path in folder.glob("*.py") if path.stem != "__init__"}
+    return {path.stem: path for folder in FOLDERS for path in folder.rglob("*.py") if path.stem != "__init__"}
 
 
 def test_no_module_imports_itself_in_a_circle() -> None:

@@ -47,7 +47,7 @@ MUTANTS = (
     Mutant(
         "every leader epoch ends at the log's end",
         "tank_node.kafka.fetch.epoch_ends.end_of",
-        "        end = max(first, log.first_available) - 1\n",
+        "        later = first\n",
         "        pass\n",
         Kind.CLUSTER,
         told="what_a_kafka_consumer_has_read_is_lost",
@@ -55,8 +55,8 @@ MUTANTS = (
     Mutant(
         "an epoch whose records retention has taken has no end",
         "tank_node.kafka.fetch.epoch_ends.end_of",
-        "        end = max(first, log.first_available) - 1\n    return epoch, end\n",
-        "        end = max(first, log.first_available) - 1\n    return NO_END\n",
+        "        later = first\n    return epoch, _end_before(log, later)\n",
+        "        later = first\n    return NO_END\n",
         Kind.CLUSTER,
         told="what_a_kafka_consumer_has_read_is_retained_no_more",
     ),
