@@ -13,7 +13,7 @@ from e2e.support.nodes import addresses
 from e2e.support.release import NAME, Release, commands
 
 FIRST_PORT, FIRST_KAFKA_PORT = 31011, 31511
-KAFKA_TALK = (ROOT / "e2e" / "kafka_talk.py").read_text()
+KAFKA_TALK = (ROOT / "e2e" / "support" / "kafka_talk.py").read_text()
 RESTARTED = "kubectl.kubernetes.io/restartedAt"
 """What `kubectl rollout restart` leaves, in the StatefulSet alone: one that is made anew lacks it."""
 SIZE, LARGER = "10Gi", "11Gi"
