@@ -64,7 +64,7 @@ class GroupMember(ClientThread):
         """Commits that failed: then another member is given the same messages."""
         if instance_id is not None:
             recorder.is_static(name)
-        self._closes = False
+        self._waits = False
         """Whether its consumer is being closed."""
         self._life = 0
         self._chance = random.Random(f"{group.seed}-{name}")
@@ -88,9 +88,10 @@ class LibrdkafkaMember(GroupMember):
 
     @property
     def may_hang(self) -> bool:
-        """librdkafka's close can wait for ever after its coordinator died (issue 3740 there). The group goes
-        on without the member: its watcher sees to that."""
-        return self._closes
+        """librdkafka's close can wait for ever after its coordinator died (issue 3740 there), and so can a
+        commit that is waited for (issue 1801 of confluent-kafka-python). The group goes on without the
+        member: its watcher sees to that."""
+        return self._waits
 
     def work(self) -> None:
         from confluent_kafka import KafkaError, KafkaException
@@ -142,14 +143,16 @@ class LibrdkafkaMember(GroupMember):
                 for place, records in found.items():
                     self._handed(generation, place, records)
                 if messages:
+                    self._waits = True
                     try:
                         consumer.commit(asynchronous=False)
                     except KafkaException:
                         self.refused += 1
+                    self._waits = False
         finally:
-            self._closes = True
+            self._waits = True
             consumer.close()
-            self._closes = False
+            self._waits = False
 
 
 def generation_in(shown: bytes) -> int:
