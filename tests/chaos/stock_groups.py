@@ -65,7 +65,7 @@ class GroupMember(ClientThread):
         if instance_id is not None:
             recorder.is_static(name)
         self._waits = False
-        """Whether its consumer is being closed."""
+        """It is where its library may wait for ever."""
         self._life = 0
         self._chance = random.Random(f"{group.seed}-{name}")
 
