@@ -108,6 +108,15 @@ class PendingRequests:
         message = pb.BrokerUp(proposal=proposal)
         self._ask(Pending(message, self._deadline_ms(), done, None, of_client, unsent_error))
 
+    def change(self, command: pb.Command, done: Proposed) -> None:
+        """Proposes a client's change; `done` gets its outcome once the view has the change, because the
+        client's next request may rely on it. Fails at once while no controller leads, with NO_LEADER."""
+
+        def answer(outcome: pb.ProposalOutcome) -> None:
+            self.when_seen(0 if outcome.error else outcome.index, lambda: done(outcome))
+
+        self.propose(command, answer, of_client=True, unsent_error=ErrorCode.NO_LEADER)
+
     def query(self, query: pb.BrokerQuery, done: Answered, *, of_client: bool = False) -> None:
         """Asks the controller that leads; `done` gets the whole answer, once. `of_client`: as in
         `propose`."""
@@ -183,7 +192,7 @@ class PendingRequests:
     def tick(self) -> None:
         """Fails requests that waited too long, and while no controller leads those of clients that were never
         sent. A request that was sent waits on: it may have been carried out, which the next leader will
-        say."""
+        say. Calls those that waited too long for the view."""
         now_ms = self._clock.monotonic_ms()
         if self._silence_ms() > LEADERLESS_MS:
             unsent = [n for n, pending in self._pending.items() if pending.of_client and not pending.sent]

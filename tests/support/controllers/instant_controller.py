@@ -152,8 +152,7 @@ class InstantController:
     def update(self, delta: pb.Delta) -> None:
         """The view gets an update of the controllers, and the listeners hear of it."""
         for change in self.view.apply(delta):
-            for listener in self._listeners:
-                listener(change)
+            self._heard(change)
 
     def add(self, name: str, partitions: int = 1, **settings: str) -> TopicView:
         """Creates a topic and returns it; underscores in the settings' names stand for dots."""

@@ -8,7 +8,6 @@ from tank_controller.state.state import ClusterState
 from tank_node.cluster.iggy.requests import ControllerIggyRequests
 from tank_node.cluster.pending import Proposed
 from tank_node.cluster.view import ClusterView, TopicChange
-from tank_protos.error_codes import ErrorCode
 from tank_protos.feature_levels import IGGY
 from tank_protos.generated import control_pb2 as pb
 
@@ -31,14 +30,7 @@ class InstantIggy(ControllerIggyRequests):
         outcome = commands.apply(self._state, 1, pb.Command(register_broker=register))
         assert outcome.rejection is None, outcome.rejection
 
-    def propose(
-        self,
-        command: pb.Command,
-        done: Proposed,
-        *,
-        of_client: bool = False,
-        unsent_error: ErrorCode = ErrorCode.NO_LEADER,
-    ) -> None:
+    def change(self, command: pb.Command, done: Proposed) -> None:
         """As PendingRequests."""
         command.now_ms = self.now_ms
         if command.HasField("expose_topic"):
@@ -48,10 +40,6 @@ class InstantIggy(ControllerIggyRequests):
         for change in self.shown.apply(outcome.delta):
             self._tell(change)
         done(outcome.as_message())
-
-    def when_seen(self, index: int, done: Callable[[], None]) -> None:
-        """As PendingRequests."""
-        done()
 
     def _learn(self, topic_id: int) -> None:
         """Takes over a topic that was created without a command."""

@@ -172,11 +172,9 @@ class ControllerIggyRequests:
 
         def answer(outcome: pb.ProposalOutcome) -> None:
             error = known_error(outcome.error)
-            said = IggyOutcome(error, outcome.message, outcome.number, outcome.topic_id)
-            # A change that the client hears of is in the view: the client's next request may rely on it.
-            self._pending.when_seen(0 if error else outcome.index, lambda: done(said))
+            done(IggyOutcome(error, outcome.message, outcome.number, outcome.topic_id))
 
-        self._pending.propose(command, answer, of_client=True, unsent_error=ErrorCode.NO_LEADER)
+        self._pending.change(command, answer)
 
 
 def _refused(done: IggyDone, *names: str) -> bool:

@@ -107,12 +107,9 @@ class ControllerUserRequests:
             return
 
         def answer(outcome: pb.ProposalOutcome) -> None:
-            error = known_error(outcome.error)
-            said = UserOutcome(error, outcome.message, outcome.number)
-            # A change that the client hears of is in the view: the client's next request may rely on it.
-            self._pending.when_seen(0 if error else outcome.index, lambda: done(said))
+            done(UserOutcome(known_error(outcome.error), outcome.message, outcome.number))
 
-        self._pending.propose(command, answer, of_client=True, unsent_error=ErrorCode.NO_LEADER)
+        self._pending.change(command, answer)
 
 
 def _ref(user: UserView) -> pb.UserRef:

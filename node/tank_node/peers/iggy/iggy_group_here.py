@@ -1,6 +1,6 @@
 """The members of one Iggy group that are connected to one broker, and what their coordinator said. Pure."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from tank_node.coordinators.iggy.iggy_members import SILENCE_MS
@@ -93,11 +93,7 @@ class IggyGroupHere:
                 IggyMemberSaid(each.name.connection, each.name.client_id, int(each.name.is_sticky))
                 for each in members
             ],
-            [
-                IggyPartitionReleased(each.name.connection, number)
-                for each in members
-                for number in each.released()
-            ],
+            [IggyPartitionReleased(connection, number) for connection, number in self._released()],
         )
 
     @property
@@ -108,16 +104,18 @@ class IggyGroupHere:
     @property
     def has_released(self) -> bool:
         """Whether a member has done with a partition that it is to give up."""
-        return any(each.released() for each in self.members.values())
+        return any(self._released())
 
     def has_released_since(self, said: IggyGroupSaid) -> bool:
         """Whether a member has done with a partition that this word about the group does not give up yet."""
         given_up = {(each.connection, each.partition) for each in said.released}
-        return any(
-            (each.name.connection, number) not in given_up
-            for each in self.members.values()
-            for number in each.released()
-        )
+        return any(each not in given_up for each in self._released())
+
+    def _released(self) -> Iterator[tuple[int, int]]:
+        """(connection, partition) of what members are to give up and have done with."""
+        for each in self.members.values():
+            for number in each.released():
+                yield each.name.connection, number
 
     def hear(
         self, told: IggyGroupTold, said: Sequence[int], sequence: int, sent_ms: int
