@@ -84,7 +84,9 @@ class GroupBench:
         )
         disk = (f"{RATE:,} commits a second, flush=disk", partial(self._commits, "disk"))
         yield from self._on(BROKERS, "disk", (disk,), is_alone=True)
-        yield from self._on(1, "replicated", ((f"{self.positions:,} positions", self._load),))
+        name = f"{self.positions:,} positions"
+        if self._chosen.search(name):
+            yield from self._case(name, self._load)
 
     def _on(
         self,
@@ -101,22 +103,31 @@ class GroupBench:
             return
         with ExitStack() as stack:
             try:
-                both = Systems(stack.enter_context(our_nodes(self.kernel, nodes, flush)))
-                if has_kafka() and why_absent() is None and not is_alone:
-                    both.other = stack.enter_context(kafka_nodes(nodes))
+                both = self._systems(stack, nodes, flush, is_alone=is_alone)
             except (ClusterFailed, LoadFailed) as failure:
                 self.display.say(f"FAILED {failure}")
                 yield Row(f"{nodes} nodes", "failed", reached=Reached.NO, kernel=self.kernel)
                 return
             for name, case in cases:
-                self.display.begin(name)
-                try:
-                    for row in case(both):
-                        self.display.say(f"{row.name}: {row.figure}  {row.beside} {row.ratio}")
-                        yield row
-                except (ClusterFailed, LoadFailed) as failure:
-                    self.display.say(f"FAILED {name}: {failure}")
-                    yield Row(name, "failed", reached=Reached.NO, kernel=self.kernel)
+                yield from self._case(name, partial(case, both))
+
+    def _systems(self, stack: ExitStack, nodes: int, flush: str, *, is_alone: bool = False) -> Systems:
+        """A cluster of ours, and one of Kafka's unless `is_alone`. They end with the stack."""
+        both = Systems(stack.enter_context(our_nodes(self.kernel, nodes, flush)))
+        if has_kafka() and why_absent() is None and not is_alone:
+            both.other = stack.enter_context(kafka_nodes(nodes))
+        return both
+
+    def _case(self, name: str, case: Callable[[], Iterator[Row]]) -> Iterator[Row]:
+        """The rows of a case, or the one that says that it failed."""
+        self.display.begin(name)
+        try:
+            for row in case():
+                self.display.say(f"{row.name}: {row.figure}  {row.beside} {row.ratio}")
+                yield row
+        except (ClusterFailed, LoadFailed) as failure:
+            self.display.say(f"FAILED {name}: {failure}")
+            yield Row(name, "failed", reached=Reached.NO, kernel=self.kernel)
 
     def _pairs(self, both: Systems, run: Callable[[Nodes], dict[str, Any]]) -> list[Pair]:
         found = []
@@ -234,9 +245,10 @@ class GroupBench:
 
     # --- one broker ---------------------------------------------------------------------------------
 
-    def _load(self, both: Systems) -> Iterator[Row]:
+    def _load(self) -> Iterator[Row]:
         """A broker that is killed and started again reads all positions; its memory, beside that with one
-        group's."""
+        group's. Each round has a broker of its own: one holds two million of them at most, and reads what an
+        earlier round wrote."""
         shape = {"partitions": POSITIONS_A_GROUP, "groups": self.positions // POSITIONS_A_GROUP}
 
         def started_again(nodes: Nodes, **of: object) -> dict[str, Any]:
@@ -256,7 +268,11 @@ class GroupBench:
             grown = (nodes.resident_mib() - before_mib) * MIB
             return {**found, "write_us": written["server_us"], "bytes": grown / self.positions}
 
-        pairs = self._pairs(both, run)
+        pairs: list[Pair] = []
+        for _ in range(self.rounds):
+            with ExitStack() as stack:
+                pairs.append(self._systems(stack, 1, "replicated").each(run))
+            self.display.ran()
         name = f"{self.positions:,} positions of {shape['groups']:,} groups, one broker"
         yield self._least(f"{name}: load, from the first answer", pairs, "load_s", LOAD_S, "s", 2)
         yield self._least(f"{name}: from the start of the process", pairs, "whole_s", None, "s", 2)

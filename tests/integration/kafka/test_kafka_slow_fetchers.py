@@ -58,7 +58,7 @@ def test_a_hundred_fetchers_that_read_nothing(
                 assert taken[-1] < most_bytes
             until(lambda: "tank_held_bytes 0.0" in broker.metrics(), "they are gone, not their answers")
             left_bytes = broker.resident_bytes() - held
-            print(f"{stored} {version}: {taken[-1] / MIB:.1f} MiB for them, {left_bytes / MIB:.1f} MiB left behind")
+            print(f"{stored} {version}: {taken[-1] / MIB:.1f} MiB for them, {left_bytes / MIB:.1f} MiB left")
     assert taken[-1] - taken[0] < 16 * MIB
 
 

@@ -59,17 +59,19 @@ class CommittedOffsets:
             if left:
                 self._changing[partition] = left
             if is_stored:
+                if partition not in self._stored:
+                    partition = sys.intern(partition[0]), partition[1]
                 self.load(partition, offset)
 
     def load(self, partition: TopicPartition, offset: CommittedOffset | None) -> None:
-        """Takes over what the log says."""
+        """Takes over what the log says. partition: many share the name of their topic, which is interned."""
         before = self._stored.get(partition)
         if offset is None:
             if before is not None:
                 del self._stored[partition]
                 self._memory.add(0, -1, -OFFSET_BYTES - text_bytes(before.metadata))
         elif before is None:
-            self._stored[sys.intern(partition[0]), partition[1]] = offset
+            self._stored[partition] = offset
             self._memory.add(0, 1, OFFSET_BYTES + text_bytes(offset.metadata))
         else:
             self._stored[partition] = offset

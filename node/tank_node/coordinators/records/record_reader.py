@@ -1,5 +1,6 @@
 """Reads the records of groups, most of which are committed offsets as brokers write them now."""
 
+import sys
 from struct import Struct
 from struct import error as StructError
 from typing import Final
@@ -36,13 +37,13 @@ class GroupRecordReader:
     versions that are written, which takes a third of the time, and decodes the names only where they differ
     from the last record's. Anything else `group_records.read` reads."""
 
-    __slots__ = ("_commit_ms", "_group_id", "_id", "_prefix", "_topic_id", "_topic_name")
+    __slots__ = ("_commit_ms", "_found", "_id", "_prefix", "_topic_id")
 
     def __init__(self) -> None:
         self._prefix = b""
         """The last key, up to the number of the partition."""
-        self._group_id = self._topic_name = ""
-        """The names in it."""
+        self._found = OffsetRecord("", "", 0, None)
+        """The last record of an offset, with the names in that key."""
         self._id = b""
         self._topic_id = NO_TOPIC_ID
         """The last record's topic, as it was written, and its number. Records of one topic share the object,
@@ -50,7 +51,8 @@ class GroupRecordReader:
         self._commit_ms = 0
 
     def read(self, key: bytes | None, value: bytes | None, headers: Headers = ()) -> GroupsRecord | None:
-        """What a record says; None for one that can't be read, as `group_records.read`."""
+        """What a record says; None for one that can't be read, as `group_records.read`. The record of an
+        offset is the caller's until the next call, and the name of its topic is interned."""
         if key is None:
             return None
         found = self._offset(key, value)
@@ -59,6 +61,7 @@ class GroupRecordReader:
             if not isinstance(found_any, OffsetRecord):
                 return found_any
             found = found_any
+            found.topic = sys.intern(found.topic)
         if found.offset is not None:
             found.offset.topic_id = self._id_in(headers)
         return found
@@ -80,15 +83,17 @@ class GroupRecordReader:
             names_end = len(self._prefix)
             if len(key) != names_end + _NUMBER_BYTES:
                 return None
-            (partition,) = _read_i(key, names_end)
             offset = None
             if value is not None:
                 offset = self._value(value)
                 if offset is None:
                     return None
+            found = self._found
+            (found.partition,) = _read_i(key, names_end)
+            found.offset = offset
         except StructError:
             return None
-        return OffsetRecord(self._group_id, self._topic_name, partition, offset)
+        return found
 
     def _read_names(self, key: bytes) -> bool:
         """Reads the names in a key that begins otherwise than the last one; returns whether there are
@@ -103,8 +108,8 @@ class GroupRecordReader:
         if topic_bytes < 0 or topic_end > len(key):
             return False
         self._prefix = key[:topic_end]
-        self._group_id = key[_GROUP_AT:group_end].decode("utf-8", "surrogateescape")
-        self._topic_name = key[topic_at:topic_end].decode("utf-8", "surrogateescape")
+        self._found.group_id = key[_GROUP_AT:group_end].decode("utf-8", "surrogateescape")
+        self._found.topic = sys.intern(key[topic_at:topic_end].decode("utf-8", "surrogateescape"))
         return True
 
     def _value(self, value: bytes) -> CommittedOffset | None:
