@@ -40,7 +40,7 @@ MODULES = (
     *("coordinators.machine.committed_offset", "coordinators.machine.group_memory"),
     *("coordinators.machine.stored_record", "coordinators.offsets.committed_offsets"),
     *("coordinators.offsets.deletion", "coordinators.records.group_records"),
-    "coordinators.records.record_reader",
+    *("coordinators.records.kept_offset", "coordinators.records.record_reader"),
     *(
         "segment.cursors",
         "log.epoch_history",

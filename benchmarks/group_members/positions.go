@@ -13,6 +13,7 @@ import (
 
 const (
 	positionsARequest = 500
+	groupsARequest    = 100
 	writers           = 8
 	askAgain          = 5 * time.Millisecond
 )
@@ -93,14 +94,17 @@ func loadPositions() {
 		time.Sleep(askAgain)
 	}
 	answered := time.Now()
-	for number := range *groups {
-		for {
-			err := offsetIsThere(ctx, client, groupName(number))
-			if err == nil {
-				break
+	for first := 0; first < *groups; first += groupsARequest {
+		var missing []string
+		for number := first; number < min(first+groupsARequest, *groups); number++ {
+			missing = append(missing, groupName(number))
+		}
+		for len(missing) > 0 {
+			for len(withoutOffset(ctx, client, missing[:1])) > 0 {
+				fail("load", ctx.Err())
+				time.Sleep(askAgain)
 			}
-			fail("load", ctx.Err())
-			time.Sleep(askAgain)
+			missing = withoutOffset(ctx, client, missing)
 		}
 	}
 	tell(map[string]any{
@@ -109,24 +113,27 @@ func loadPositions() {
 	})
 }
 
-func offsetIsThere(ctx context.Context, client *kgo.Client, group string) error {
+// withoutOffset asks for the last partition's offset in each group, and returns the groups that have none yet.
+func withoutOffset(ctx context.Context, client *kgo.Client, names []string) []string {
 	last := int32(*partitions - 1)
 	of := kmsg.NewOffsetFetchRequestGroupTopic()
 	of.Topic, of.Partitions = *topic, []int32{last}
-	one := kmsg.NewOffsetFetchRequestGroup()
-	one.Group = group
-	one.Topics = append(one.Topics, of)
 	request := kmsg.NewPtrOffsetFetchRequest()
-	request.Groups = append(request.Groups, one)
+	for _, name := range names {
+		one := kmsg.NewOffsetFetchRequestGroup()
+		one.Group = name
+		one.Topics = append(one.Topics, of)
+		request.Groups = append(request.Groups, one)
+	}
 	answer, err := request.RequestWith(ctx, client)
 	if err != nil {
-		return err
+		return names
 	}
-	if err := kerr.ErrorForCode(answer.Groups[0].ErrorCode); err != nil {
-		return err
+	var missing []string
+	for _, each := range answer.Groups {
+		if each.ErrorCode != 0 || len(each.Topics) == 0 || each.Topics[0].Partitions[0].Offset != int64(last) {
+			missing = append(missing, each.Group)
+		}
 	}
-	if found := answer.Groups[0].Topics[0].Partitions[0]; found.Offset != int64(last) {
-		return fmt.Errorf("%s has %d in %s/%d", group, found.Offset, *topic, last)
-	}
-	return nil
+	return missing
 }

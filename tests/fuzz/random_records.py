@@ -16,10 +16,15 @@ STAMP_MS: Final = 1_795_212_193_980
 
 
 def some(chance: Random) -> list[KafkaRecord]:
-    """One to nine records, whose offsets follow one another."""
+    """One to nine records, whose offsets follow one another. Some have the headers of the one before."""
+    common = _headers(chance)
     return [
         KafkaRecord(
-            chance.choice(CONTENTS), chance.choice(CONTENTS), index, chance.choice(_TIMES), _headers(chance)
+            chance.choice(CONTENTS),
+            chance.choice(CONTENTS),
+            index,
+            chance.choice(_TIMES),
+            common if chance.random() < 0.5 else _headers(chance),
         )
         for index in range(chance.choice((1, 1, 2, 3, 9)))
     ]

@@ -3,8 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from tank_node.coordinators.records.group_records import GroupsRecord
-from tank_node.coordinators.records.record_reader import GroupRecordReader
+from tank_node.coordinators.records.record_reader import GroupRecordReader, ReadRecord
 from tank_node.partition.numbering import FIRST_AVAILABLE
 from tank_node.partition.partition import Partition
 from tank_node.partition.reach import Reach
@@ -27,8 +26,9 @@ class GroupLoad:
 
     __slots__ = ("_partition", "_reader", "_take", "skipped")
 
-    def __init__(self, partition: Partition, take: Callable[[GroupsRecord], None]) -> None:
-        """take: called with each record, the oldest first. A later one replaces an earlier one of its key."""
+    def __init__(self, partition: Partition, take: Callable[[ReadRecord], None]) -> None:
+        """take: called with each record, the oldest first. A later one replaces an earlier one of its key. A
+        `ReadOffset` is the callee's until it returns."""
         self._partition = partition
         self._take = take
         self._reader = GroupRecordReader()

@@ -47,12 +47,8 @@ from tank_node.coordinators.machine.member_refused import MemberRefused
 from tank_node.coordinators.offset_changes import Committed, OffsetChanges
 from tank_node.coordinators.offset_sweep import OffsetSweep
 from tank_node.coordinators.partition_watch import PartitionWatch
-from tank_node.coordinators.records.group_records import (
-    GroupsRecord,
-    OffsetRecord,
-    group_record,
-    offset_record,
-)
+from tank_node.coordinators.records.group_records import group_record, offset_record
+from tank_node.coordinators.records.record_reader import ReadOffset, ReadRecord
 from tank_node.coordinators.waiting_member import WaitingMember
 from tank_node.partition.partition import Partition
 from tank_node.segment.errors import StorageError
@@ -199,17 +195,17 @@ class GroupPartition(SlicedWork):
             skipped,
         )
 
-    def _take(self, record: GroupsRecord) -> None:
+    def _take(self, record: ReadRecord) -> None:
         """Takes over a record that was read; it replaces an earlier one of its key."""
-        if isinstance(record, OffsetRecord):
+        if isinstance(record, ReadOffset):
             group = self.groups.get(record.group_id)
             if group is None:
-                if record.offset is None:
+                if record.kept is None:
                     return
                 group = self._group(record.group_id)
                 group.members.revive()  # one that has offsets alone is a group, too
                 group.count()
-            group.offsets.load((record.topic, record.partition), record.offset)
+            group.offsets.load((record.topic, record.partition), record.kept)
             if not len(group.offsets):
                 self._remove(group)
         else:

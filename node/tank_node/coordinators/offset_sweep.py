@@ -13,6 +13,7 @@ from tank_node.coordinators.machine.group_requests import TopicPartition
 from tank_node.coordinators.machine.group_settings import GroupSettings
 from tank_node.coordinators.machine.group_state import GroupState
 from tank_node.coordinators.offsets.offset_expiry import expiry_of
+from tank_node.coordinators.records.kept_offset import ID_BYTES, NO_ID, offset_of, topic_id_of
 
 _STEP: Final = 256
 """How many offsets of a group a step looks at: some 200 µs, or more if all of them go."""
@@ -96,8 +97,8 @@ class OffsetSweep:
         wall_ms, retention_ms = self._broker.tick.now_ms, self._settings.offsets_retention_ms
         seen = members.figures()
         expiry = expiry_of(members, wall_ms, retention_ms) if expires else None
-        last_id = NO_TOPIC_ID
-        left, anew = self._left_of(last_id)
+        last_id = NO_ID
+        left, anew = self._left_of(NO_TOPIC_ID)
         for first in range(0, len(places), _STEP):
             now = members.figures()
             if expires and now != seen:  # a member came or went between two steps
@@ -105,18 +106,20 @@ class OffsetSweep:
                 expiry = expiry_of(members, wall_ms, retention_ms)
             gone = []
             for place in places[first : first + _STEP]:
-                offset = offsets.get(place)
-                if offset is None or offsets.is_changing(place):
+                kept = offsets.kept(place)
+                if kept is None or offsets.is_changing(place):
                     continue
-                if offset.topic_id != last_id:  # most neighbours are of one topic
-                    last_id = offset.topic_id
-                    left, anew = self._left_of(last_id)
-                if (
-                    place[1] >= left
-                    or (anew and _is_of_earlier(offset, anew[place[1]]))
-                    or (expiry is not None and expiry.takes(place, offset))
-                ):
+                if not kept.endswith(last_id):  # most neighbours are of one topic
+                    last_id = kept[-ID_BYTES:]
+                    left, anew = self._left_of(topic_id_of(kept))
+                if place[1] >= left:
                     gone.append(place)
+                elif anew or expiry is not None:
+                    offset = offset_of(kept)
+                    if (anew and _is_of_earlier(offset, anew[place[1]])) or (
+                        expiry is not None and expiry.takes(place, offset)
+                    ):
+                        gone.append(place)
             yield gone
 
 

@@ -16,6 +16,7 @@ from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringA
 from cython.cimports.cpython.list import PyList_New, PyList_SET_ITEM
 from cython.cimports.cpython.ref import Py_INCREF
 from cython.cimports.libc.stdint import int32_t
+from cython.cimports.libc.string import memcmp
 from cython.cimports.tank_protos.compiled.named_tuples import new_tuple, put
 from cython.cimports.tank_protos.compiled.record_walk import Record, are_good, read_content, read_record
 
@@ -122,6 +123,11 @@ def read_columns(payload: object, count: cython.Py_ssize_t) -> RecordColumns:
     keys: list = PyList_New(count)
     values: list = PyList_New(count)
     headers: dict = {}
+    # Records in a row often have the same headers: they share one tuple.
+    shared: tuple = ()
+    shared_at: cython.size_t = 0
+    shared_bytes: cython.size_t = 0
+    headers_bytes: cython.size_t
     for index in range(count):
         read_record(data, size, cython.address(at), cython.address(record))
         set_item(offsets, index, record.offset_delta)
@@ -129,7 +135,16 @@ def read_columns(payload: object, count: cython.Py_ssize_t) -> RecordColumns:
         set_item(keys, index, content(record.key, record.key_bytes))
         set_item(values, index, content(record.value, record.value_bytes))
         if record.headers != 0:
-            headers[index] = headers_of(data, cython.address(record))
+            headers_bytes = record.stop - record.headers_at
+            if (
+                headers_bytes != shared_bytes
+                or record.headers != len(shared)
+                or memcmp(data + shared_at, data + record.headers_at, headers_bytes) != 0
+            ):
+                shared = headers_of(data, cython.address(record))
+                shared_at = record.headers_at
+                shared_bytes = headers_bytes
+            headers[index] = shared
     row: Any = new_tuple(_COLUMNS, 5)
     put(row, 0, offsets)
     put(row, 1, timestamps)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tank_protos.kafka.errors import InvalidRecords, RecordsFault
 from tank_protos.kafka.records import (
+    Headers,
     KafkaRecord,
     encode,
     encode_columns,
@@ -38,6 +39,14 @@ def test_every_record_comes_back(made: list[KafkaRecord]) -> None:
     rows = zip(columns.keys, columns.values, columns.offset_deltas, columns.timestamp_deltas, strict=True)
     assert [(*row, columns.headers.get(n, ())) for n, row in enumerate(rows)] == made
     walk(payload, len(made), made[-1].offset_delta, dense=False)
+
+
+def test_columns_have_each_records_own_headers_where_neighbours_have_the_same() -> None:
+    some, others = ((b"id", b"12345678"),), ((b"id", b"1234567"), (b"n", None))
+    headers: list[Headers] = [some, some, (), some, others, others, some, ((b"id", b"12345679"),)]
+    made = [KafkaRecord(b"k", b"v", n, 0, each) for n, each in enumerate(headers)]
+    columns = read_columns(encode(made), len(made))
+    assert [columns.headers.get(n, ()) for n in range(len(made))] == headers
 
 
 @given(records())

@@ -4,8 +4,9 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 
 from tank_node.coordinators.machine.committed_offset import CommittedOffset
-from tank_node.coordinators.machine.group_memory import OFFSET_BYTES, GroupMemory, text_bytes
+from tank_node.coordinators.machine.group_memory import OFFSET_BYTES, GroupMemory
 from tank_node.coordinators.machine.group_requests import TopicPartition
+from tank_node.coordinators.records.kept_offset import kept, note_bytes_of, offset_of
 
 
 class CommittedOffsets:
@@ -19,7 +20,8 @@ class CommittedOffsets:
 
     def __init__(self, memory: GroupMemory | None = None) -> None:
         """memory: counts the offsets, beside those of other groups."""
-        self._stored: dict[TopicPartition, CommittedOffset] = {}
+        self._stored: dict[TopicPartition, bytes] = {}
+        """As `kept_offset` has them."""
         self._changing: dict[TopicPartition, int] = {}
         """How many changes of a partition's offset are under way."""
         self._memory = memory or GroupMemory()
@@ -37,11 +39,16 @@ class CommittedOffsets:
 
     def get(self, partition: TopicPartition) -> CommittedOffset | None:
         """What is committed, or None."""
+        found = self._stored.get(partition)
+        return None if found is None else offset_of(found)
+
+    def kept(self, partition: TopicPartition) -> bytes | None:
+        """What is committed, as `kept_offset` has it, or None."""
         return self._stored.get(partition)
 
     def items(self) -> Iterable[tuple[TopicPartition, CommittedOffset]]:
         """All of them."""
-        return self._stored.items()
+        return [(partition, offset_of(found)) for partition, found in self._stored.items()]
 
     def partitions(self) -> set[TopicPartition]:
         """Those that have one, or may have one when what is under way has ended."""
@@ -61,22 +68,24 @@ class CommittedOffsets:
             if is_stored:
                 if partition not in self._stored:
                     partition = sys.intern(partition[0]), partition[1]
-                self.load(partition, offset)
+                self.load(partition, None if offset is None else kept(offset))
 
-    def load(self, partition: TopicPartition, offset: CommittedOffset | None) -> None:
-        """Takes over what the log says. partition: many share the name of their topic, which is interned."""
+    def load(self, partition: TopicPartition, offset: bytes | None) -> None:
+        """Takes over what the log says. partition: many share the name of their topic, which is interned.
+        offset: as `kept_offset` has it; None: it is gone."""
         before = self._stored.get(partition)
         if offset is None:
             if before is not None:
                 del self._stored[partition]
-                self._memory.add(0, -1, -OFFSET_BYTES - text_bytes(before.metadata))
+                self._memory.add(0, -1, -OFFSET_BYTES - note_bytes_of(before))
         elif before is None:
             self._stored[partition] = offset
-            self._memory.add(0, 1, OFFSET_BYTES + text_bytes(offset.metadata))
+            self._memory.add(0, 1, OFFSET_BYTES + note_bytes_of(offset))
         else:
             self._stored[partition] = offset
-            if offset.metadata != before.metadata:
-                self._memory.add(0, 0, text_bytes(offset.metadata) - text_bytes(before.metadata))
+            changed = note_bytes_of(offset) - note_bytes_of(before)
+            if changed:
+                self._memory.add(0, 0, changed)
 
     def is_changing(self, partition: TopicPartition) -> bool:
         """Whether a change of this one is under way."""

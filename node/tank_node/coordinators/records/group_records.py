@@ -80,7 +80,8 @@ def read(key: bytes | None, value: bytes | None) -> GroupsRecord | None:
         version, rest = split(key)
         if version in _OFFSET_KEYS:
             named = OffsetCommitKey.decode(rest, version)
-            return OffsetRecord(named.group, named.topic, named.partition, _offset(value))
+            offset = None if value is None else read_offset_value(value)
+            return OffsetRecord(named.group, named.topic, named.partition, offset)
         if version == _GROUP_KEY:
             return GroupRecord(GroupMetadataKey.decode(rest, version).group, _group(value))
         if version in consumer_records.KINDS:
@@ -92,9 +93,8 @@ def read(key: bytes | None, value: bytes | None) -> GroupsRecord | None:
     return None
 
 
-def _offset(value: bytes | None) -> CommittedOffset | None:
-    if value is None:
-        return None
+def read_offset_value(value: bytes) -> CommittedOffset:
+    """The offset in a record's value. Raises WireError."""
     version, rest = split(value)
     found = OffsetCommitValue.decode(rest, version)
     return CommittedOffset(
@@ -116,27 +116,27 @@ def offset_record(group_id: str, topic: str, partition: int, offset: CommittedOf
         name = topic.encode("utf-8", "surrogateescape")
         head = _write_hh(OFFSET_KEY_WRITTEN, len(group))
         key = head + group + _write_h(len(name)) + name + _write_i(partition)
-        if offset is None:
-            return key, None
-        if offset.expire_ms == _NEVER:
-            note = offset.metadata.encode("utf-8", "surrogateescape")
-            fixed = _write_hqih(OFFSET_WRITTEN, offset.offset, offset.leader_epoch, len(note))
-            return key, fixed + note + _write_q(offset.commit_ms)
     except (StructError, UnicodeEncodeError):
-        pass  # the message's own encoder says what is wrong
-    return _encoded(group_id, topic, partition, offset)
+        # The message's own encoder says what is wrong; it takes four times as long.
+        named = OffsetCommitKey(group_id, topic, partition)
+        key = joined(OFFSET_KEY_WRITTEN, named.encode(OFFSET_KEY_WRITTEN))
+    return key, None if offset is None else offset_value(offset)
 
 
-def _encoded(group_id: str, topic: str, partition: int, offset: CommittedOffset | None) -> StoredRecord:
-    """As `offset_record`, by the encoders of the messages, which take four times as long."""
-    key = joined(OFFSET_KEY_WRITTEN, OffsetCommitKey(group_id, topic, partition).encode(OFFSET_KEY_WRITTEN))
-    if offset is None:
-        return key, None
+def offset_value(offset: CommittedOffset) -> bytes:
+    """The value of a committed offset's record. Raises WireError for what it can't hold."""
     version, epoch = OFFSET_WRITTEN, offset.leader_epoch
     if offset.expire_ms != _NEVER:
         version, epoch = _EXPIRING_WRITTEN, NO_EPOCH
+    else:
+        try:
+            note = offset.metadata.encode("utf-8", "surrogateescape")
+            fixed = _write_hqih(OFFSET_WRITTEN, offset.offset, epoch, len(note))
+            return fixed + note + _write_q(offset.commit_ms)
+        except (StructError, UnicodeEncodeError):
+            pass  # as above
     value = OffsetCommitValue(offset.offset, epoch, offset.metadata, offset.commit_ms, offset.expire_ms)
-    return key, joined(version, value.encode(version))
+    return joined(version, value.encode(version))
 
 
 def group_record(group_id: str, value: GroupMetadataValue | None) -> StoredRecord:

@@ -3,6 +3,7 @@
 from tank_node.coordinators.machine.group_memory import OFFSET_BYTES, GroupMemory
 from tank_node.coordinators.machine.group_requests import CommittedOffset
 from tank_node.coordinators.offsets.committed_offsets import CommittedOffsets
+from tank_node.coordinators.records.kept_offset import kept
 
 ORDERS = ("orders", 0)
 
@@ -18,7 +19,7 @@ def test_a_commit_is_shown_once_it_is_stored() -> None:
 
 def test_a_commit_that_failed_is_never_shown() -> None:
     offsets = CommittedOffsets()
-    offsets.load(ORDERS, CommittedOffset(3))
+    offsets.load(ORDERS, kept(CommittedOffset(3)))
     offsets.begin([ORDERS])
     offsets.end({ORDERS: CommittedOffset(7)}, is_stored=False)
     assert offsets.get(ORDERS) == CommittedOffset(3)
@@ -44,10 +45,10 @@ def test_an_offset_that_is_gone_may_be_gone_twice() -> None:
 def test_what_is_stored_is_counted() -> None:
     memory = GroupMemory()
     offsets = CommittedOffsets(memory)
-    offsets.load(ORDERS, CommittedOffset(7, metadata="note"))
-    offsets.load(("returns", 0), CommittedOffset(7))
+    offsets.load(ORDERS, kept(CommittedOffset(7, metadata="note")))
+    offsets.load(("returns", 0), kept(CommittedOffset(7)))
     assert (memory.offsets, memory.held_bytes) == (2, 2 * OFFSET_BYTES + 4)
-    offsets.load(ORDERS, CommittedOffset(8, metadata="longer note"))
+    offsets.load(ORDERS, kept(CommittedOffset(8, metadata="longer note")))
     assert (memory.offsets, memory.held_bytes) == (2, 2 * OFFSET_BYTES + 11)
     offsets.load(ORDERS, None)
     offsets.load(ORDERS, None)

@@ -4,6 +4,7 @@ from tank_node.coordinators.machine.group_requests import CommittedOffset, Topic
 from tank_node.coordinators.machine.group_state import GroupState
 from tank_node.coordinators.offsets.committed_offsets import CommittedOffsets
 from tank_node.coordinators.offsets.offset_expiry import expiry_of, may_go
+from tank_node.coordinators.records.kept_offset import kept
 from tank_protos.generated.kafka.consumer_protocol_subscription import ConsumerProtocolSubscription
 from tests.support.groups.scene import WALL_MS, Scene
 
@@ -17,7 +18,7 @@ def subscription(*topics: str) -> bytes:
 def committed(*partitions: TopicPartition, commit_ms: int = WALL_MS, expire_ms: int = -1) -> CommittedOffsets:
     offsets = CommittedOffsets()
     for partition in partitions:
-        offsets.load(partition, CommittedOffset(7, commit_ms=commit_ms, expire_ms=expire_ms))
+        offsets.load(partition, kept(CommittedOffset(7, commit_ms=commit_ms, expire_ms=expire_ms)))
     return offsets
 
 
@@ -31,7 +32,7 @@ def test_a_simple_commit_goes_so_long_after_it() -> None:
     scene = Scene()
     scene.commit()
     offsets = committed(("orders", 0), commit_ms=WALL_MS + 5)
-    offsets.load(("orders", 1), CommittedOffset(7, commit_ms=WALL_MS + 6))
+    offsets.load(("orders", 1), kept(CommittedOffset(7, commit_ms=WALL_MS + 6)))
     assert expired(scene, offsets, RETENTION_MS + 4) == []
     assert expired(scene, offsets, RETENTION_MS + 5) == [("orders", 0)]
 

@@ -1,8 +1,6 @@
 """The records of groups are Kafka's."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tank_node.coordinators.machine.group_requests import CommittedOffset
 from tank_node.coordinators.records.group_records import (
@@ -13,12 +11,11 @@ from tank_node.coordinators.records.group_records import (
     offset_record,
     read,
 )
-from tank_node.coordinators.records.record_reader import GroupRecordReader
 from tank_protos.generated.kafka import GroupMetadataValue, MemberMetadata, OffsetCommitKey, OffsetCommitValue
 from tank_protos.kafka import record_batch, records
 from tank_protos.wire.errors import WireError
+from tests.node.coordinators.records.some_offsets import OFFSET, OFFSETS
 
-OFFSET = CommittedOffset(1_000, 5, "note", 1_700_000_000_000)
 KEY = b"\0\1" + b"\0\1g" + b"\0\1t" + b"\0\0\0\2"
 MEMBER = MemberMetadata("m-1", "static", "m", "/10.0.0.7", 60_000, 10_000, b"said", b"todo")
 GROUP = GroupMetadataValue("consumer", 3, "range", "m-1", 1_700_000_000_000, [MEMBER])
@@ -110,16 +107,6 @@ def test_a_batch_has_the_records_in_their_order() -> None:
     assert [header.timestamp_ms(record.timestamp_delta) for record in found] == [1_700_000_000_000] * 4
 
 
-OFFSETS = [
-    CommittedOffset(0),
-    OFFSET,
-    CommittedOffset(-1, -1, "", -1),
-    CommittedOffset(2**63 - 1, 2**31 - 1, "\u00e9\udcff" * 50, 2**62),
-    CommittedOffset(1, 5, "", 10, 20),
-    None,
-]
-
-
 @pytest.mark.parametrize("offset", OFFSETS)
 @pytest.mark.parametrize(
     ("group", "topic"), [("g", "t"), ("", "t"), ("\u00e9" * 9, "orders.v1"), ("\udcff", "t")]
@@ -156,56 +143,3 @@ def test_what_has_no_place_in_a_record_is_refused(
 ) -> None:
     with pytest.raises(WireError):
         offset_record(group, topic, partition, offset)
-
-
-@pytest.mark.parametrize("offset", OFFSETS)
-def test_the_reader_of_a_load_reads_what_was_written(offset: CommittedOffset | None) -> None:
-    reader = GroupRecordReader()
-    for group, topic in (("g", "t"), ("g", "u"), ("h", "u"), ("\udcff", "\u00e9")):
-        found = reader.read(*offset_record(group, topic, 7, offset))
-        assert isinstance(found, OffsetRecord)
-        assert (found.group_id, found.topic, found.partition) == (group, topic, 7)
-        if offset is None or offset.expire_ms < 0:
-            assert found.offset == offset
-
-
-@settings(max_examples=500)
-@given(data=st.data())
-def test_the_reader_of_a_load_reads_anything_as_all_versions_are_read(data: st.DataObject) -> None:
-    """Cut, damaged and unknown records, too."""
-    key, value = data.draw(st.sampled_from([offset_record("g", "t", 2, each) for each in OFFSETS]))
-    damaged = [bytearray(key), bytearray(value or b"")]
-    for part in damaged:
-        for _ in range(data.draw(st.integers(0, 2))):
-            if part:
-                part[data.draw(st.integers(0, len(part) - 1))] = data.draw(st.integers(0, 255))
-        del part[data.draw(st.integers(len(part) // 2, len(part))) :]
-    given_key, given_value = bytes(damaged[0]), None if value is None else bytes(damaged[1])
-    found, wanted = GroupRecordReader().read(given_key, given_value), read(given_key, given_value)
-    if isinstance(wanted, OffsetRecord):
-        assert isinstance(found, OffsetRecord)
-        assert (found.group_id, found.topic, found.partition) == (
-            wanted.group_id,
-            wanted.topic,
-            wanted.partition,
-        )
-        assert found.offset == wanted.offset
-    else:
-        assert type(found) is type(wanted)
-
-
-def test_the_topics_ids_stand_in_headers_beside_the_records() -> None:
-    stored = [offset_record("g", "t", number, OFFSET) for number in range(3)] + [group_record("g", None)]
-    batch = memoryview(batch_of(stored, 5, {0: 77, 2: 2**40}))
-    header = record_batch.check(batch)
-    found = list(records.iterate(record_batch.payload_of(batch, header), header.records_count))
-    assert [(record.key, record.value) for record in found] == stored
-    reader = GroupRecordReader()
-    ids = []
-    for record in found[:3]:
-        offset = reader.read(record.key, record.value, record.headers)
-        assert isinstance(offset, OffsetRecord)
-        assert offset.offset is not None
-        ids.append(offset.offset.topic_id)
-    assert ids == [77, 0, 2**40]
-    assert found[0].headers == ((b"topic-id", (77).to_bytes(8)),)
