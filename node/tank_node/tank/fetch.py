@@ -380,6 +380,7 @@ class FetchWait(Waiter[Partition]):
         "request_id",
         "session",
         "topics",
+        "was_lost",
     )
 
     def __init__(
@@ -393,8 +394,11 @@ class FetchWait(Waiter[Partition]):
         self.min_bytes = min_bytes
         self.gathered = 0
         self.looking = False
-        """True while this request reads its partitions. Reading may find damage, and then calls `lost` of
-        every request that waits for the partition, this one included: it ends once, after it has read."""
+        """True while this request reads its partitions. Reading may find damage in one or several, and then
+        calls `lost` of every request that waits for them, this one included: it ends once, after it has
+        read."""
+        self.was_lost = False
+        """Whether a partition was lost while this request read."""
         self.began_us = session.broker.tick.monotonic_us
         self.numbers: dict[Partition, int] = {}
         """The lowest number that this request waits for in each partition."""
@@ -429,15 +433,15 @@ class FetchWait(Waiter[Partition]):
     def _look(self, at_least: int) -> None:
         self.looking = True
         ready = look(self.topics, self.session.answer_bytes, redirects=self.redirects, at_least=at_least)
-        was_lost, self.looking = not self.looking, False
-        if ready or was_lost:
+        self.looking = False
+        if ready or self.was_lost:
             self._finish()
 
     def lost(self, partition: Partition) -> None:
         if self._still_follows(partition):
             return
         if self.looking or self.done:
-            self.looking = False  # tells `_look`
+            self.was_lost = True
             return
         self.looking = True  # others may be found damaged now
         look(self.topics, self.session.answer_bytes, redirects=self.redirects)

@@ -140,7 +140,7 @@ class NextWait(FetchWait):
         self.fetch_bytes = fetch_bytes
         self.min_bytes = min(path.min_bytes, session.fetch_bytes)
         self.gathered = 0
-        self.looking = False
+        self.looking = self.was_lost = False
         self.began_us = session.broker.tick.monotonic_us
         self.entries = 1
 

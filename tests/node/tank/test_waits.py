@@ -274,6 +274,22 @@ def test_a_wait_that_meets_damage_ends_once_and_keeps_no_file(
     assert sound.log.segments[0].log_end.file.pins == 0
 
 
+def test_a_wait_that_meets_damage_in_two_partitions_ends_once(node: BenchNode) -> None:
+    sound, *damaged = (node.broker.topics["a"].partitions[number] for number in range(3))
+    consumer = node.client()
+    consumer.send(consume(*(("a", number, 1) for number in range(3)), wait_ms=10_000))
+    for each in damaged:
+        written(each, b"x")
+        each.log.spoiled("a bad sector")
+        each.high_water_mark = 1
+    written(sound, b"y")
+    sound.advance(1)
+    answer = one(consumer)
+    assert [topic.partitions[0].flag for topic in answer.topics] == [0, 0xFB, 0xFB]
+    assert values_of(answer) == [b"y"]
+    assert node.metrics.waiting == 0
+
+
 def test_a_wait_for_what_comes_next_that_meets_damage_ends_once(node: BenchNode) -> None:
     partition = node.broker.topics["a"].partitions[0]
     consumer = node.client()
