@@ -343,7 +343,7 @@ class ClusterStory:
                 assert machine.life is not None
                 changed = change(self.world, machine.life, machine.disk, log.folder)
                 if changed is not None:
-                    books.changed[machine.name] = changed
+                    books.changed.setdefault(machine.name, []).append(changed)
                     books.spoiled.add(machine.name)
                     books.was_spoiled = True
                     return True

@@ -62,8 +62,8 @@ class Committed:
     spoiled: set[str] = field(default_factory=set)
     """Brokers whose disks have changed bytes of it, until their logs are whole again: what is not whole there
     has not been found yet."""
-    changed: dict[str, ChangedByte] = field(default_factory=dict)
-    """By broker: of those, what changed last while its process ran."""
+    changed: dict[str, list[ChangedByte]] = field(default_factory=dict)
+    """By broker: of those, what changed while its process ran."""
     was_spoiled: bool = False
     """Bytes of it have changed, once, somewhere."""
 
@@ -105,12 +105,12 @@ class Committed:
     @property
     def may_show_changed_bytes(self) -> bool:
         """Whether a process runs that may not have found yet what changed on its disk."""
-        return any(changed.may_be_shown for changed in self.changed.values())
+        return any(each.may_be_shown for changed in self.changed.values() for each in changed)
 
     def is_spoiled(self, who: str) -> bool:
         """Whether bytes of this broker's replica have changed, and nothing has mended them so far as the disk
         tells. A process may have the good ones in its memory."""
-        return who in self.changed and self.changed[who].is_there
+        return any(each.is_there for each in self.changed.get(who, ()))
 
     def commit(self, batch: Batch, epoch: int) -> int:
         """The next batch is committed, by the leader of this epoch; how many messages that are."""
