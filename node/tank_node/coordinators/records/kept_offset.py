@@ -1,8 +1,8 @@
 """How a coordinator keeps a committed offset in memory: as bytes, the value of its record and behind it the
 id of its topic.
 
-Each full collection of garbage visits all objects with fields, and a million more of them stop a broker for a
-tenth of a second. A load takes a record's value as it is.
+Each full collection of garbage visits all objects with fields: they were a quarter of the processor time of a
+load of a million offsets. A load takes a record's value as it is.
 """
 
 from struct import Struct
