@@ -1,5 +1,6 @@
 """Groups at a real broker: their settings, and what is left of them when it is killed."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from tank_protos.generated.kafka import (
 from tests.support.clients.kafka_calls import create_topic
 from tests.support.clients.kafka_socket import KafkaSocket
 from tests.support.processes.broker_process import running_broker
+from tests.support.processes.cluster import running_cluster
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.integration
@@ -65,3 +67,32 @@ def test_what_was_committed_is_there_after_the_broker_was_killed(tmp_path: Path)
         with KafkaSocket(broker.kafka_port) as client:
             until(lambda: committed(client)[0] != LOADING, "the groups are not read")
             assert committed(client) == (0, [7, -1])
+
+
+def test_aiokafka_finds_what_is_committed_behind_a_broker_that_is_no_longer_the_coordinator(
+    tmp_path: Path,
+) -> None:
+    """It reads no error of the whole answer, and would begin the partition anew."""
+    pytest.importorskip("aiokafka")
+
+    async def members(servers: list[str]) -> None:
+        from aiokafka import AIOKafkaConsumer, TopicPartition
+
+        place = TopicPartition("orders", 0)
+        consumer = AIOKafkaConsumer(bootstrap_servers=servers, group_id="g", enable_auto_commit=False)
+        await consumer.start()
+        try:
+            consumer.assign([place])
+            await consumer.commit({place: 7})
+            at = consumer._coordinator.coordinator_id
+            others = {broker.nodeId for broker in consumer._client.cluster.brokers()} - {at}
+            assert others, "it knows the coordinator alone"
+            for other in others:
+                consumer._coordinator.coordinator_id = other  # as if the group had moved from there just now
+                assert await consumer.committed(place) == 7
+        finally:
+            await consumer.stop()
+
+    with running_cluster(tmp_path / "c", controllers=1, brokers=2) as cluster:
+        cluster.tank("topic", "create", "orders", "--format", "kafka")
+        asyncio.run(members([str(broker.addresses["kafka"]) for broker in cluster.processes("broker")]))

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 _FIRST: Final = 0
 """The version in which a partition without a committed offset has an error."""
 _ERROR_OF_ALL_SINCE: Final = 2
-"""The first version with an error for the whole request. In an older one an answer without partitions would
-say that nothing is committed, and the consumer would begin anew: there each partition has the error."""
+"""The first version with an error for the whole request."""
 _SEVERAL_SINCE: Final = 8
 """The first version that names several groups."""
 _NOBODY: Final = ("", -1)
@@ -87,22 +86,19 @@ def _answer(
     code: KafkaError,
     committed: Mapping[TopicPartition, CommittedOffset],
 ) -> None:
-    """Answers a request of a version that names one group."""
-    if not code:
-        found = _named(request.topics, committed)
-        missing = KafkaError.UNKNOWN_TOPIC_OR_PARTITION if call.version == _FIRST else KafkaError.NONE
-    elif call.version >= _ERROR_OF_ALL_SINCE:
-        call.answer(OffsetFetchResponse(error_code=code), outcome_of(code))
-        return
-    else:
-        found = _named(request.topics, {})
-        missing = code
+    """Answers a request of a version that names one group. An error stands at each partition in all of these
+    versions: aiokafka 0.14 reads none of the whole request, takes a partition that is missing in the answer
+    for one without a committed offset, and begins it anew (docs/decisions/0107)."""
+    error_of_all = code if call.version >= _ERROR_OF_ALL_SINCE else KafkaError.NONE
+    missing = code
+    if not code and call.version == _FIRST:
+        missing = KafkaError.UNKNOWN_TOPIC_OR_PARTITION
     topics = [
         OffsetFetchResponseTopic(name, [_partition(number, offset, missing) for number, offset in offsets])
-        for name, offsets in found
+        for name, offsets in _named(request.topics, committed)
     ]
     outcome = outcome_of(code or first_error(each for topic in topics for each in topic.partitions))
-    call.answer(OffsetFetchResponse(topics=topics), outcome)
+    call.answer(OffsetFetchResponse(topics=topics, error_code=error_of_all), outcome)
 
 
 class FetchedOffsets:

@@ -104,24 +104,39 @@ def test_in_version_0_nothing_committed_is_an_unknown_partition(line: GroupLine,
     assert ask(line, 0, asked) == (0, {("a", 7): wanted, ("none", 0): wanted})
 
 
-@pytest.mark.parametrize("version", [0, 1])
-@pytest.mark.parametrize(("error", "code"), [(GroupError.NOT_COORDINATOR, 16), (GroupError.LOADING, 14)])
-def test_in_versions_0_and_1_an_error_stands_at_each_partition(
+ERRORS = [(GroupError.NOT_COORDINATOR, 16), (GroupError.LOADING, 14)]
+
+
+@pytest.mark.parametrize("version", range(8))
+@pytest.mark.parametrize(("error", "code"), ERRORS)
+def test_below_version_8_an_error_stands_at_each_partition(
     line: GroupLine, groups: ScriptedGroups, version: int, error: GroupError, code: int
 ) -> None:
-    """An answer without partitions would say that nothing is committed, and the consumer would begin anew."""
+    """From version 2 on it stands above all partitions, too. There are clients that read only one of the two
+    places, and an answer without partitions says to them that nothing is committed: they begin anew."""
     groups.error = error
     refused = (-1, -1, "", code)
-    assert ask(line, version, request(version, {"a": [0, 1]})) == (0, {("a", 0): refused, ("a", 1): refused})
+    of_all = code if version >= 2 else 0
+    wanted = of_all, {("a", 0): refused, ("a", 1): refused}
+    assert ask(line, version, request(version, {"a": [0, 1]})) == wanted
 
 
-@pytest.mark.parametrize("version", range(2, 10))
-@pytest.mark.parametrize(("error", "code"), [(GroupError.NOT_COORDINATOR, 16), (GroupError.LOADING, 14)])
-def test_from_version_2_on_an_error_stands_above_all_partitions(
+@pytest.mark.parametrize("version", [8, 9])
+@pytest.mark.parametrize(("error", "code"), ERRORS)
+def test_from_version_8_on_an_error_stands_at_the_group(
     line: GroupLine, groups: ScriptedGroups, version: int, error: GroupError, code: int
 ) -> None:
     groups.error = error
     assert ask(line, version, request(version, {"a": [0]})) == (code, {})
+
+
+@pytest.mark.parametrize("version", range(2, 10))
+@pytest.mark.parametrize(("error", "code"), ERRORS)
+def test_an_error_for_all_that_is_committed_has_no_partitions(
+    line: GroupLine, groups: ScriptedGroups, version: int, error: GroupError, code: int
+) -> None:
+    groups.error = error
+    assert ask(line, version, request(version, None)) == (code, {})
 
 
 @pytest.mark.parametrize("version", range(2, 10))
@@ -194,7 +209,8 @@ def test_notes_are_bounded_however_often_a_partition_is_named(
     monkeypatch.setattr(offset_fetch, "FETCHED_NOTE_BYTES", 8)
     assert ask(line, version, request(version, {"a": [1, 1]}))[1][("a", 1)][2:] == ("note", 0)
     error, found = ask(line, version, request(version, {"a": [1, 1, 1]}))
-    assert (error, [each[3] for each in found.values()]) == ((44, []) if version >= 2 else (0, [44]))
+    assert error == (44 if version >= 2 else 0)
+    assert [each[3] for each in found.values()] == ([44] if version < 8 else [])
     if version >= 2:
         monkeypatch.setattr(offset_fetch, "FETCHED_NOTE_BYTES", 3)
         assert ask(line, version, request(version, None)) == (44, {})
