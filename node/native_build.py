@@ -19,6 +19,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "node/tank_node/compiled"
+OBJECTS = ROOT / "build/native"  # object files of earlier builds, named by their sources
 GROUP = "tank_node.compiled.kernel"
 LIBRARY = "kernel__mypyc"
 SUFFIX = str(sysconfig.get_config_var("EXT_SUFFIX"))
@@ -238,7 +239,7 @@ def built() -> bool:
 def build_in_place(room: Any, scratch: Path) -> None:
     """Compiles the modules, and replaces earlier ones file by file: running processes keep the old files."""
     stamps = room.stamps(ROOT, sources())
-    compile_modules(scratch / "out", scratch / "c", ROOT / "build/native")
+    compile_modules(scratch / "out", scratch / "c", OBJECTS)
     made = scratch / "out/tank_node/compiled"
     files = {path.relative_to(made) for path in made.rglob("*" + SUFFIX)}
     for old in FOLDER.rglob("*" + SUFFIX):

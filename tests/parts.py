@@ -23,7 +23,7 @@ LANES: Final = (
     ("unit", "unit-pure", "thorough", "fuzz-short", "sim-short"),
     ("chart", "wheel", "chaos", "run"),
 )
-AFTER: Final = ("slow", "slow-thorough", "e2e")
+AFTER: Final = ("slow", "e2e")
 """Alone: what they wait for is to come in a time that a user would bear."""
 PORTS: Final = ("12000-21999", "22000-31999")
 """What tests of each lane may listen on: no lane takes what the other is about to listen on."""
