@@ -3,6 +3,7 @@
 SHARED = ("servers", "kafka.bootstrap.servers", "includeHeaders")
 SOURCE = (
     "kafka.group.id",
+    "groupId",
     "subscribe",
     "assign",
     "subscribePattern",
@@ -28,6 +29,7 @@ SOURCE = (
     "fetchTimeoutMs",
 )
 SINK = ("topic", "bundleRows", "bundleBytes", "compression", "writeName", "writeId")
+GROUP_KEYS = ("kafka.group.id", "groupid")  # two names of one option
 STREAM_ONLY = ("minoffsetspertrigger", "maxoffsetspertrigger", "maxtriggerdelay", "latestoffsetwaitms")
 BATCH_ONLY = ("endingoffsets", "endingoffsetsbytimestamp", "endingtimestamp")
 

@@ -18,6 +18,7 @@ from pyspark_tank.errors import OptionError
 from pyspark_tank.option_names import (
     BATCH_ONLY,
     CANONICAL,
+    GROUP_KEYS,
     SINK_KEYS,
     SOURCE_KEYS,
     SPARKS_OWN,
@@ -165,7 +166,8 @@ def parse_source_options(options: Mapping[str, str], *, streaming: bool) -> Sour
                 )
     else:
         without_meaning += [CANONICAL[key] for key in STREAM_ONLY if key in given]
-        given.pop("kafka.group.id", None)  # a batch commits nothing
+        for key in GROUP_KEYS:
+            given.pop(key, None)  # a batch commits nothing
     value_format = _choice(given, "valueFormat", ValueFormat, ValueFormat.BINARY)
     value_schema = given.get("valueschema", "").strip() or None
     if value_schema and value_format is not ValueFormat.JSON:
@@ -178,7 +180,7 @@ def parse_source_options(options: Mapping[str, str], *, streaming: bool) -> Sour
         when_nothing_is_later=_choice(
             given, "startingOffsetsByTimestampStrategy", WhenNothingIsLater, WhenNothingIsLater.ERROR
         ),
-        group=given.get("kafka.group.id", "").strip() or None,
+        group=_group(given),
         fail_on_data_loss=_boolean(given, "failOnDataLoss", True),
         min_offsets_per_trigger=_optional_count(given, "minOffsetsPerTrigger"),
         max_offsets_per_trigger=_optional_count(given, "maxOffsetsPerTrigger"),
@@ -311,6 +313,13 @@ def _servers(given: Mapping[str, str]) -> str:
     except InvalidArgument as wrong:
         raise OptionError(f"servers={servers!r}: {wrong}") from None
     return servers
+
+
+def _group(given: Mapping[str, str]) -> str | None:
+    found = {given[key].strip() for key in GROUP_KEYS if given.get(key, "").strip()}
+    if len(found) > 1:
+        raise OptionError(f"kafka.group.id and groupId differ ({', '.join(sorted(found))}): give one of them")
+    return next(iter(found), None)
 
 
 def _subscription(given: Mapping[str, str]) -> Subscription:

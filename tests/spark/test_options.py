@@ -303,6 +303,7 @@ TAKEN_BY_A_BATCH = {
 }
 TAKEN_BY_A_STREAM = {
     "kafka.group.id": "g",
+    "groupId": "g",
     "minOffsetsPerTrigger": "1",
     "maxOffsetsPerTrigger": "1",
     "maxTriggerDelay": "1m",
@@ -397,9 +398,17 @@ def test_plaintext_is_what_it_is() -> None:
     assert options.without_meaning == ("kafka.security.protocol", "kafka.ssl.protocol")
 
 
-def test_a_batch_has_no_group() -> None:
-    options = read(**{"kafka.group.id": "g"})
+@pytest.mark.parametrize("name", ["kafka.group.id", "groupId"])
+def test_a_batch_has_no_group(name: str) -> None:
+    options = read(**{name: "g"})
     assert (options.group, options.without_meaning) == (None, ())
+
+
+def test_a_stream_has_one_group() -> None:
+    same = {"subscribe": "t", "kafka.group.id": "g", "groupid": " g "}
+    assert parse_source_options(same, streaming=True).group == "g"
+    with pytest.raises(OptionError, match=r"kafka\.group\.id and groupId differ"):
+        parse_source_options(same | {"groupid": "another"}, streaming=True)
 
 
 def test_a_named_batch_write() -> None:
