@@ -111,6 +111,14 @@ STORIES: dict[str, tuple[Series, dict[int, set[str]]]] = {
         },
         {1: set(), 4: {"TankGroupsLoading"}, 10: set(), 20: {"TankGroupsRebalance"}},
     ),
+    "a group whose broker assigns the partitions rebalances without end": (
+        {
+            **WELL,
+            f'tank_groups{{{BROKER},state="Assigning"}}': "1 0 " * 30,
+            f'tank_groups{{{BROKER},state="Reconciling"}}': "0 1 " * 30,
+        },
+        {10: set(), 20: {"TankGroupsRebalance"}},
+    ),
     "a lossy election": (
         {**WELL, **dict.fromkeys(LOSSY, "2x20 3x60")},
         {20: set(), 22: {"TankLossyElection"}, 40: set()},
