@@ -9,10 +9,9 @@ from typing import Final
 
 import pytest
 
-from tank_protos.generated.kafka import FindCoordinatorRequest, FindCoordinatorResponse
 from tests.chaos.stock_groups import ROUND_ROBIN, generation_in
-from tests.support.clients.kafka_socket import KafkaSocket
-from tests.support.processes.cluster import LocalCluster, running_cluster
+from tests.support.groups.coordinator import coordinator_of
+from tests.support.processes.cluster import running_cluster
 from tests.support.waiting import until
 
 pytest.importorskip("confluent_kafka")
@@ -133,15 +132,6 @@ class AiokafkaMember(Member):
 KINDS: Final[tuple[type[Member], ...]] = (LibrdkafkaMember, LibrdkafkaMember, AiokafkaMember)
 
 
-def coordinator(cluster: LocalCluster) -> int:
-    """The number of the broker that coordinates the group."""
-    host, _, port = str(cluster.processes("broker")[0].addresses["kafka"]).rpartition(":")
-    with KafkaSocket(int(port), host=host) as client:
-        answer = client.ask(FindCoordinatorRequest(GROUP), FindCoordinatorResponse, 3)
-    assert answer.error_code == 0
-    return answer.node_id
-
-
 def are_settled(members: list[Member], since_s: float) -> bool:
     """Whether all have committed since then, in one generation."""
     commits = [member.commits_since(since_s) for member in members]
@@ -174,7 +164,7 @@ def test_members_go_on_without_a_rebalance_and_no_commit_is_lost(tmp_path: Path)
         until(lambda: are_settled(members, began), "the members don't share the topic", PATIENCE_S)
         generation = members[0].commits[-1][1]
 
-        number = coordinator(cluster)
+        number = coordinator_of(GROUP, cluster)
         (victim,) = [each for each in cluster.processes("broker") if each.number == number]
         killed = time.monotonic()
         victim.kill()
@@ -183,7 +173,7 @@ def test_members_go_on_without_a_rebalance_and_no_commit_is_lost(tmp_path: Path)
         print(f"the first commits after the kill: {', '.join(f'{wait:.2f}' for wait in waits)} s")
         after = {number for member in members for _, number in member.commits_since(killed)}
         assert after == {generation}, "no member joined again"
-        assert coordinator_is_another(cluster, number)
+        assert coordinator_of(GROUP, cluster, without=number) not in (0, number)
 
         for member in members:
             member.enough.set()
@@ -198,14 +188,3 @@ def test_members_go_on_without_a_rebalance_and_no_commit_is_lost(tmp_path: Path)
         writer.enough.set()
         writer.join(PATIENCE_S)
         cluster.up()
-
-
-def coordinator_is_another(cluster: LocalCluster, number: int) -> bool:
-    """By the word of a broker that runs."""
-    for broker in cluster.processes("broker"):
-        if broker.number != number:
-            host, _, port = str(broker.addresses["kafka"]).rpartition(":")
-            with KafkaSocket(int(port), host=host) as client:
-                answer = client.ask(FindCoordinatorRequest(GROUP), FindCoordinatorResponse, 3)
-            return answer.error_code == 0 and answer.node_id != number
-    return False

@@ -14,6 +14,7 @@ import pytest
 
 from tank_client import ConsumerGroupState, errors
 from tank_client.sync import Client
+from tests.support.groups.coordinator import coordinator_of
 from tests.support.patience import patient
 from tests.support.processes.broker_process import running_broker
 from tests.support.processes.cluster import running_cluster
@@ -205,7 +206,9 @@ def test_members_go_on_when_the_coordinator_is_killed(tmp_path: Path) -> None:
             here.write(2)
             here.reads(*workers)
             changes: list[Any] = [list(each.changes) for each in workers]
-            cluster.processes("broker")[0].kill()
+            number = coordinator_of("g", cluster)
+            (coordinator,) = [each for each in cluster.processes("broker") if each.number == number]
+            coordinator.kill()
             here.write(2)
             here.reads(*workers)
             assert [each.changes for each in workers] == changes, "nothing moves"
