@@ -8,7 +8,8 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from tank_client import Client, ClientSettings, ConsumerSettings, PartitionsLost, TankError
+from tank_client import Client, ClientSettings, Consumer, ConsumerSettings, PartitionsLost, TankError
+from tank_client.consuming.membership import JOINS
 from tests.chaos.record import Place, Recorder
 from tests.chaos.values import name_of
 
@@ -21,6 +22,7 @@ LOOK_S: Final = 0.5
 LIVES_S: Final = (10.0, 40.0)
 """How long a member stays, at least and at most."""
 UNKNOWN_GENERATION: Final = -1
+"""Of a consumer that is in no group just now."""
 
 
 @dataclass(slots=True, eq=False)
@@ -70,9 +72,16 @@ async def _live(
             numbers = [message.sequence_number for message in messages]
             values = [name_of(bytes(message.value or b"")) for message in messages]
             place = batch.topic, batch.partition
-            recorder.handed(group.name, member, UNKNOWN_GENERATION, place, numbers, values)
+            recorder.handed(group.name, member, _epoch(consumer), place, numbers, values)
             with contextlib.suppress(PartitionsLost):  # another member is given the same
                 await consumer.commit()
+
+
+def _epoch(consumer: Consumer) -> int:
+    """The epoch of a member, in which no other one has its partitions."""
+    shared = consumer._shared
+    epoch = 0 if shared is None else shared._membership.epoch
+    return epoch if epoch > JOINS else UNKNOWN_GENERATION
 
 
 async def watch(load: "Load", group: OurGroup) -> None:
