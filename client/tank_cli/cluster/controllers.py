@@ -114,10 +114,7 @@ def remove_controller(
         )
     said = next((each for each in members if each.ordinal == controller), None)
     if said is not None and said.said is not None and not wanted and not yes:
-        raise CliError(
-            f"Controller {controller} answers, so it still runs. Stop it first, or say --yes.",
-            ExitCode.USAGE,
-        )
+        raise CliError(f"Controller {controller} answers, so it still runs. Stop it first, or say --yes.")
     controllers.remove_controller(controller, wanted, only_silent=not yes)
     if session.as_json:
         print_json({"removed_controller": controller})
