@@ -8,6 +8,7 @@ import pytest
 from tank_node.cluster.link import TopicAlteration
 from tank_node.limits import RENUMBERED_BYTES, RENUMBERED_MESSAGES, Limits
 from tank_node.log.flush_work import FlushWork
+from tank_node.log.producers import ACTIVE_FOR_MS
 from tank_protos import bundle
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
@@ -205,6 +206,25 @@ def test_what_is_deleted_in_the_tick_that_appended_it_is_not_acknowledged(node: 
     answered = {message_id: bytes(payload) for message_id, payload in client.answers()}
     assert answered[1] == b"\7\0\0\0\1"
     assert DeleteTopicResponse.decode(memoryview(answered[71])).error == 0
+
+
+@pytest.mark.plain_node
+def test_a_producer_too_many_is_refused_until_another_has_been_silent_for_a_minute(
+    node: BenchNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tank_node.log.producers.MAX_PRODUCERS", 1)
+    client = node.client()
+    idempotent(client, 0, b"x", producer=8)
+    assert outcome(client) == (0, 1, 1)
+    idempotent(client, 0, b"y", producer=9)
+    assert outcome(client) == (ErrorCode.TOO_MANY_PRODUCERS, 0, 0)
+    idempotent(client, 1, b"x", producer=8)
+    assert outcome(client) == (0, 2, 2)
+    node.pass_ms(ACTIVE_FOR_MS)
+    idempotent(client, 0, b"z", producer=0)
+    assert outcome(client) == (0, 3, 3)
+    idempotent(client, 0, b"y", producer=9)
+    assert outcome(client) == (0, 4, 4)
 
 
 def test_without_a_producer_id_only_the_numbers_are_told(node: BenchNode) -> None:

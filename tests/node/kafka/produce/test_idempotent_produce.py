@@ -113,6 +113,15 @@ def test_a_producer_that_may_be_forgotten_is_unknown_with_the_log_start(
     assert send(line, 0, epoch=1, producer_id=8).error_code == 0, "a new epoch begins anew"
 
 
+@pytest.mark.plain_node
+def test_a_producer_too_many_is_refused_by_policy(node: BenchNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tank_node.log.producers.MAX_PRODUCERS", 1)
+    line = Producer(node)
+    assert send(line, 0, producer_id=8).error_code == 0
+    assert send(line, 0, producer_id=9).error_code == 44
+    assert send(line, 1, producer_id=8).error_code == 0
+
+
 def test_sequences_wrap_behind_the_greatest(node: BenchNode) -> None:
     line = Producer(node)
     log = node.broker.topics["a"].partitions[0].log
