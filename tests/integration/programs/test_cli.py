@@ -20,6 +20,7 @@ from tests.integration.programs.shell import topic as topic
 from tests.support.clients.cli_shapes import assert_same_shape
 from tests.support.patience import patient
 from tests.support.processes.broker_process import BrokerProcess
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.integration
 
@@ -143,6 +144,25 @@ def test_follow_shows_what_comes_and_ctrl_c_ends_it(shell: Shell, topic: str) ->
     assert talk.decode().strip() == f"As a member of readers: reads {topic} 0-1."
     (group,) = shell.json("lag", "readers")["groups"]
     assert {p["partition"]: p["position"] for p in group["partitions"]} == {0: 2, 1: 2}
+    assert group["lag"] == 0
+
+
+def test_two_of_a_group_share_a_topic(shell: Shell, topic: str) -> None:
+    followers = [shell.start("consume", topic, "--follow", "--group", "sharers") for _ in range(2)]
+
+    def is_shared() -> bool:
+        if "sharers" not in {each["group"] for each in shell.json("group", "list")["groups"]}:
+            return False
+        members = shell.json("group", "members", "sharers")["members"]
+        return len(members) == 2 and all(each["partitions"] for each in members)
+
+    until(is_shared, "the partitions are not shared", PATIENCE_S)
+    for partition, word in enumerate(("first", "second")):
+        shell.out("produce", topic, "-p", str(partition), "-m", word)
+    assert sorted(line for each in followers for line in lines_of(each, 1)) == [b"first", b"second"]
+    talks = [end_with(each, signal.SIGINT)[1].decode() for each in followers]
+    assert all("As a member of sharers: reads" in talk for talk in talks), talks
+    (group,) = shell.json("lag", "sharers")["groups"]
     assert group["lag"] == 0
 
 
