@@ -188,8 +188,9 @@ def compile_modules(out: Path, scratch: Path, kept: Path) -> None:
     kept.mkdir(parents=True, exist_ok=True)
 
     def compiled(source: str) -> str:
-        # The versions of Python and mypy stand for their headers, which are not in `headers`.
-        command = [sys.version, version("mypy"), *compiler.compiler_so, *COMPILE_ARGUMENTS]
+        # The versions of Python and mypy stand for their headers, which are not in `headers`; SUFFIX names
+        # the platform.
+        command = [SUFFIX, sys.version, version("mypy"), *compiler.compiler_so, *COMPILE_ARGUMENTS]
         key = hashlib.sha256(json.dumps(command).encode() + headers + Path(source).read_bytes()).hexdigest()
         target = kept / f"{key[:32]}.o"
         if not target.exists():
@@ -197,7 +198,9 @@ def compile_modules(out: Path, scratch: Path, kept: Path) -> None:
                 [source], output_dir=str(scratch / "objects"), include_dirs=include,
                 extra_postargs=COMPILE_ARGUMENTS,
             )  # fmt: skip
-            shutil.move(made, target)
+            fresh = target.with_suffix(".new")  # one that a full disk cut short is never taken for whole
+            shutil.move(made, fresh)
+            os.replace(fresh, target)
         return str(target)
 
     extensions = [(library, "compiled"), *((module, "compiled/tank_node") for module in modules)]

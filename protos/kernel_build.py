@@ -22,7 +22,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -123,18 +122,11 @@ def compile_twins(chosen: list[Twin], out: Path, scratch: Path) -> None:
     command.run()
 
 
-@contextlib.contextmanager
-def _alone() -> Iterator[None]:
-    """While no other process builds in this checkout."""
+def build_in_place(*, only_twins: bool) -> list[str]:
+    """Builds what is out of date where a checkout has it; the names of what was built."""
     (ROOT / "build").mkdir(exist_ok=True)
     with open(ROOT / "build/kernel.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
-def build_in_place(*, only_twins: bool) -> list[str]:
-    """Builds what is out of date where a checkout has it; the names of what was built."""
-    with _alone():
         # One by one, so that a mistake in one of them keeps none of those before it from being used.
         chosen = [twin for twin in twins() if stale(twin)]
         for twin in chosen:
@@ -158,16 +150,18 @@ def build_in_place(*, only_twins: bool) -> list[str]:
 
 
 def build_into(out: Path, *, only_twins: bool) -> None:
-    """Builds everything, as a wheel has it below `out`. Object files are shared with the builds in place."""
+    """Builds everything, as a wheel has it below `out`. Takes object files of builds in place, and leaves the
+    checkout as it is."""
     with tempfile.TemporaryDirectory(prefix="tank-kernel-") as scratch:
         compile_twins(twins(), out, Path(scratch, "twins"))
         if only_twins:
             return
-        if not os.access(ROOT, os.W_OK):
-            native.compile_modules(out, Path(scratch, "native"), Path(scratch, "kept"))
-            return
-        with _alone():
-            native.compile_modules(out, Path(scratch, "native"), native.OBJECTS)
+        kept = Path(scratch, "kept")
+        kept.mkdir()
+        for made in native.OBJECTS.glob("*.o"):
+            with contextlib.suppress(OSError):  # a build in place has removed it just now
+                shutil.copyfile(made, kept / made.name)
+        native.compile_modules(out, Path(scratch, "native"), kept)
 
 
 def check() -> None:
