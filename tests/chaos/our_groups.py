@@ -73,6 +73,7 @@ async def _live(
             values = [name_of(bytes(message.value or b"")) for message in messages]
             place = batch.topic, batch.partition
             recorder.handed(group.name, member, _epoch(consumer), place, numbers, values)
+            # Behind each poll: a member that joins again within an epoch goes on from here, and not before.
             with contextlib.suppress(PartitionsLost):  # another member is given the same
                 await consumer.commit()
 
@@ -80,7 +81,8 @@ async def _live(
 def _epoch(consumer: Consumer) -> int:
     """The epoch of a member, in which no other one has its partitions."""
     shared = consumer._shared
-    epoch = 0 if shared is None else shared._membership.epoch
+    assert shared is not None, "brokers of this version share partitions out"
+    epoch = shared._membership.epoch
     return epoch if epoch > JOINS else UNKNOWN_GENERATION
 
 

@@ -62,7 +62,7 @@ class Handed:
     life: int
     """Which of its processes, one after another."""
     generation: int
-    """The group's, by the member's word; -1: it was in none, or does not know."""
+    """The group's, or the member's epoch, by its word; -1: it was in none, or does not know."""
     place: Place
     messages: list[tuple[int, str]]
     """(number, value), in their order."""

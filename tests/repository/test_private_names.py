@@ -16,7 +16,7 @@ REACHED: Final = {
     "_cancels": "of the flusher, whose threads are events of the simulation",
     "_connected": "the moment at which a connection is refused, to cancel just then",
     "_idle": "of the flusher, whose threads are events of the simulation and of the fuzzer",
-    "_membership": "the epoch of a member, by which no two members have a partition: programs need none",
+    "_membership": "a member's epoch, in which no other member has its partitions: programs don't need it",
     "_piece": "bytes that go bad in a leader's memory: no public way spoils them",
     "_reader": "where that piece is",
     "_remove": "of the flusher, whose threads are events of the simulation and of the fuzzer",

@@ -97,7 +97,9 @@ def test_only_a_controller_that_does_not_lead_is_removed(world: ScriptedControll
     )
     assert ask("remove-controller", "1", "--disk", "x").exit_code == ExitCode.USAGE
     assert "is no member" in ask("remove-controller", "1", "--disk", "0a").stderr
-    assert "Controller 1 answers, so it still runs" in ask("remove-controller", "1").stderr
+    refused = ask("remove-controller", "1")
+    assert "Controller 1 answers, so it still runs" in refused.stderr
+    assert refused.exit_code == ExitCode.FAILED
     assert world.commands == []
     removed = ask("remove-controller", "1", "--yes", controllers=world.addresses[1])
     assert "Removed controller 1. Of the 1 voter left, 1 must run." in removed.stderr

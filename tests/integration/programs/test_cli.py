@@ -156,7 +156,7 @@ def test_two_of_a_group_share_a_topic(shell: Shell, topic: str) -> None:
         members = shell.json("group", "members", "sharers")["members"]
         return len(members) == 2 and all(each["partitions"] for each in members)
 
-    until(is_shared, "the partitions are not shared", PATIENCE_S)
+    until(is_shared, "the partitions are not shared", 60)
     for partition, word in enumerate(("first", "second")):
         shell.out("produce", topic, "-p", str(partition), "-m", word)
     assert sorted(line for each in followers for line in lines_of(each, 1)) == [b"first", b"second"]

@@ -221,7 +221,7 @@ def test_a_producer_too_many_is_refused_until_another_has_been_silent_for_a_minu
     idempotent(client, 1, b"x", producer=8)
     assert outcome(client) == (0, 2, 2)
     node.pass_ms(ACTIVE_FOR_MS)
-    idempotent(client, 0, b"z", producer=0)
+    idempotent(client, 0, b"z", producer=0)  # silence is measured by the times of the log's appends
     assert outcome(client) == (0, 3, 3)
     idempotent(client, 0, b"y", producer=9)
     assert outcome(client) == (0, 4, 4)
