@@ -196,13 +196,13 @@ chart: $(VENV)/.ready-dev ## the Helm chart: linted, rendered with many values, 
 e2e: $(VENV)/.ready-dev ## the chart on a real Kubernetes under load: KUBECONFIG's, or one that is started (LONG=1: with Iggy's clients)
 	@$(BIN)/python -m e2e $(if $(LONG),,-m 'not long')
 
-nightly: ## what a night is for: the longest tests of processes, 5,000 stories, 1,000 on the compiled kernel, all mutants, an hour of chaos, the long forms of all else
-	@$(MAKE) slow-thorough
+nightly: ## what a night is for: 5,000 stories, 1,000 on the compiled kernel, all mutants, an hour of chaos, the long forms of all else, the longest tests of processes
 	@$(MAKE) sim SEEDS=5000
 	@$(MAKE) sim-compiled SEEDS=1000
 	@$(MAKE) mutants long crash fuzz fuzz-iggy
 	@$(MAKE) chaos MINUTES=60 LONG=1
 	@$(MAKE) e2e LONG=1
+	@$(MAKE) slow-thorough
 
 wheel: $(VENV)/.ready-dev ## build the wheel and try it in an empty environment
 	@$(BIN)/python -m tests.wheel
