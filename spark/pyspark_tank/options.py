@@ -166,8 +166,6 @@ def parse_source_options(options: Mapping[str, str], *, streaming: bool) -> Sour
                 )
     else:
         without_meaning += [CANONICAL[key] for key in STREAM_ONLY if key in given]
-        for key in GROUP_KEYS:
-            given.pop(key, None)  # a batch commits nothing
     value_format = _choice(given, "valueFormat", ValueFormat, ValueFormat.BINARY)
     value_schema = given.get("valueschema", "").strip() or None
     if value_schema and value_format is not ValueFormat.JSON:
@@ -180,7 +178,7 @@ def parse_source_options(options: Mapping[str, str], *, streaming: bool) -> Sour
         when_nothing_is_later=_choice(
             given, "startingOffsetsByTimestampStrategy", WhenNothingIsLater, WhenNothingIsLater.ERROR
         ),
-        group=_group(given),
+        group=_group(given) if streaming else None,  # a batch commits nothing
         fail_on_data_loss=_boolean(given, "failOnDataLoss", True),
         min_offsets_per_trigger=_optional_count(given, "minOffsetsPerTrigger"),
         max_offsets_per_trigger=_optional_count(given, "maxOffsetsPerTrigger"),
